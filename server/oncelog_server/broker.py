@@ -126,7 +126,7 @@ class Broker:
                 self.directory.unmake()
             raise
         # The checks come first, because a refused start must change nothing.
-        folders = checks.folders(self.metadata.image)
+        folders = await self._folders(checks)
         self.directory.take_clean_mark()
         newer = NewerLogs(next_producer_id)
         self._replica_manager.open_all(self.metadata.image, folders, newer)
@@ -165,6 +165,14 @@ class Broker:
             clean=was_clean or meta is None,
             ms=self._clock.monotonic_ms() - started_ms,
         )
+
+    async def _folders(self, checks: StartChecks) -> Folders:
+        """Return the partitions on disk. If a check refuses them, stop the metadata and raise."""
+        try:
+            return checks.folders(self.metadata.image)
+        except ValueError:
+            await self.metadata.stop()
+            raise
 
     def _keep_by_boot(self) -> None:
         """Record the id of the computer's current boot, unless a partition is offline. If the disk

@@ -228,7 +228,8 @@ def test_b23_an_older_export_is_completed_from_the_directories(
         check=False,
     )
     assert survey.returncode == 0, survey
-    said = done(etcd, "recover", first, second, tmp_path / "3", "--yes")
+    assert "--brokers" in refused(etcd, "recover", first, second, tmp_path / "3")
+    said = done(etcd, "recover", first, second, tmp_path / "3", "--brokers", "1,2,3", "--yes")
     assert "topic later: its settings are lost" in said
     cluster.start()
     work.is_all_there(LATER)
@@ -271,7 +272,7 @@ def test_b23_an_etcd_from_an_older_copy_is_refused_and_then_recovered(
 
     def is_recovered() -> bool:
         # The copy has the registrations of the brokers, until their leases end.
-        said = command(etcd, "recover", *data, "--yes")
+        said = command(etcd, "recover", *data, "--brokers", "1,2,3", "--yes")
         assert said.returncode == 0 or "is registered" in said.stderr, said
         return said.returncode == 0
 

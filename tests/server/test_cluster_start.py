@@ -14,7 +14,7 @@ import structlog
 
 from oncelog_server.broker import Broker
 from oncelog_server.cluster import records
-from oncelog_server.cluster.store import MetadataStore, Put
+from oncelog_server.cluster.store import Delete, MetadataStore, Put
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import Settings
 from oncelog_server.data_directory.ownership import NeedsRecovery
@@ -191,6 +191,21 @@ async def test_b18_a_topic_that_was_deleted_while_the_broker_was_down_is_put_asi
     names = {name.split("/")[0] for name in content(tmp_path / "2")}
     assert {name for name in names if name.startswith("kept-")} == {"kept-0", "kept-1"}
     assert len([name for name in names if name.endswith("-stray")]) == 2
+
+
+async def test_a_restored_store_takes_no_unknown_folder_aside(tmp_path: Path) -> None:
+    """A killed broker may have seen more than its directory says."""
+    found = store()
+    async with started(tmp_path, found) as broker:
+        await broker.metadata.create_topics([NewTopic("t"), NewTopic("kept")])
+        await until(lambda: len(broker.partitions) == 2)
+        id_text = broker.metadata.image.topics["t"].id_text
+    gone = [Delete(records.topic_key("t")), Delete(records.partition_key(id_text, 0))]
+    restored = records.encode(records.RestoredRecord(10**6))
+    await found.txn((), [*gone, Put(records.RESTORED, restored)])
+    reason = await refused(tmp_path, found)
+    assert "was restored, and does not contain t-0" in reason
+    assert "cluster recover" in reason
 
 
 async def test_the_store_of_another_cluster_is_refused(tmp_path: Path) -> None:

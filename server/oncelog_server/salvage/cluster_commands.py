@@ -36,6 +36,7 @@ from oncelog_server.salvage.planning.restoration import (
     Restoration,
     Restorer,
     Uncertain,
+    last_revision,
     restored_export,
 )
 from oncelog_server.salvage.shown import count, fail, show_lines
@@ -111,8 +112,8 @@ def export(file: Path, config: Path | None, assignments: tuple[str, ...]) -> Non
     """Write the metadata of a cluster in etcd to a new FILE, while the brokers run or not.
 
     It is the metadata at one moment: topics, ids, settings, users, access rules and quotas. It has
-    no records of topics. FILE has the password hashes of users (SCRAM), so only its owner may read
-    it (mode 0600).
+    no records of topics. FILE has the password hashes of users (SCRAM) and the secret that all
+    brokers share, so only its owner may read it (mode 0600).
     """
     settings = _settings(config, assignments)
     try:
@@ -145,8 +146,7 @@ def import_(
     try:
         plan = restored_export(read_export(file))
         present = _call(settings, read)
-        if present.cluster is not None:
-            fail(f"{_place(settings)} has a cluster: an import does not replace it")
+        present.check_import()
         _carry_out(settings, present, plan, FROM_FILE, yes=yes, verbose=verbose)
     except _ERRORS as error:
         fail(str(error))
@@ -166,7 +166,8 @@ def import_(
     "--brokers",
     type=_IDS,
     default=frozenset(),
-    help="The ids of all brokers, such as 1,2,3. Needed if no metadata is left.",
+    help="The ids of all brokers, such as 1,2,3. Needed if no metadata is left, or if a directory "
+    "has seen later metadata.",
 )
 @click.option(
     "--without",
@@ -199,12 +200,14 @@ def recover(
     settings = _settings(config, assignments)
     try:
         present = _call(settings, read)
-        known, source = _source(present, export_file)
         facts = [read_survey(path) if path.is_file() else survey(path) for path in directories]
+        known, source, unused = _source(present, export_file, facts)
         plan = _restorer(settings, facts, known, brokers, without).plan()
         found = [_described(directory) for directory in facts]
         if known is not None:
             found.append(f"{known.source}, revision {known.snapshot.revision}")
+        if unused is not None:
+            found.append(f"not used: {unused.source}, revision {unused.snapshot.revision}")
         show_lines("Found", found, verbose)
         _carry_out(settings, present, plan, source, yes=yes, verbose=verbose)
     except _ERRORS as error:
@@ -219,10 +222,12 @@ def recover(
 def survey_(directory: Path, file: Path) -> None:
     """Write what a recovery needs to know about the data DIRECTORY of a stopped broker to FILE.
 
-    Every batch is read, and nothing is changed. Give FILE to `oncelog cluster recover` on another
-    computer.
+    FILE must be new. Every batch is read, and nothing is changed. Give FILE to `oncelog cluster
+    recover` on another computer.
     """
     try:
+        if file.exists():
+            raise FileExistsError(f"{file} exists: give the survey a new name")
         facts = survey(directory)
         replace_file(file, encode_survey(facts))
     except _ERRORS as error:
@@ -268,19 +273,21 @@ async def _exported(store: MetadataStore) -> Snapshot:
     return snapshot
 
 
-def _source(present: Present, export_file: Path | None) -> tuple[Known | None, str]:
-    """Return the newest metadata that is left, and the name of its source."""
+def _source(
+    present: Present, export_file: Path | None, directories: list[DirectoryFacts]
+) -> tuple[Known | None, str, Known | None]:
+    """Return the newest metadata that is left, the name of its source, and the other metadata."""
     known = present.known()
     exported = None if export_file is None else read_export(export_file)
     if exported is not None and (
-        known is None or known.snapshot.revision < exported.snapshot.revision
+        known is None or last_revision(known, directories) < exported.snapshot.revision
     ):
-        return exported, FROM_FILE
+        return exported, FROM_FILE, known
     if known is not None:
-        return known, FROM_ETCD
+        return known, FROM_ETCD, exported
     if present.is_interrupted and present.restored and present.restored.source == FROM_FILE:
         fail("an import or recovery from a file was interrupted: give the file with --from")
-    return None, FROM_DIRECTORIES
+    return None, FROM_DIRECTORIES, None
 
 
 def _restorer(

@@ -61,13 +61,34 @@ class Present(msgspec.Struct, frozen=True):
         snapshot = Snapshot(restored.revision, entries)
         return Known(snapshot, is_last=False, source="the metadata in etcd")
 
+    def check_import(self) -> None:
+        """Raise Uncertain if an import would delete metadata that nothing else has."""
+        if self.cluster is not None:
+            raise Uncertain("etcd has a cluster: an import does not replace it")
+        if self.known() is not None:
+            raise Uncertain(
+                "a recovery from the metadata in etcd was interrupted, and an import would delete "
+                "this metadata: run `oncelog cluster recover` again, with --from for the export"
+            )
+
 
 async def read(store: MetadataStore) -> Present:
     """Return the keys. Raises OSError. Raises Uncertain if a broker is registered, or if the keys
     are those of something else."""
     snapshot = await store.range("")
     by_key = {entry.key: entry for entry in snapshot.entries}
-    for key, entry in by_key.items():
+    _check_no_brokers(snapshot)
+    restored = by_key.get(records.RESTORED)
+    record = None if restored is None else records.decode(RestoredRecord, restored.value)
+    present = Present(snapshot, by_key.get(records.CLUSTER), record)
+    if by_key and present.cluster is None and record is None:
+        raise Uncertain(f"etcd has no cluster, but other keys, such as {min(by_key)}")
+    return present
+
+
+def _check_no_brokers(snapshot: Snapshot) -> None:
+    for entry in snapshot.entries:
+        key = entry.key
         if key.startswith(records.BROKERS):
             broker = broker_image(int(key.removeprefix(records.BROKERS)), entry)
             address = broker.endpoints[0] if broker.endpoints else None
@@ -76,12 +97,6 @@ async def read(store: MetadataStore) -> Present:
                 f"broker {broker.id}{at} is registered in etcd: stop all brokers. The registration "
                 "of a broker that was killed ends after broker.session.timeout.ms"
             )
-    restored = by_key.get(records.RESTORED)
-    record = None if restored is None else records.decode(RestoredRecord, restored.value)
-    present = Present(snapshot, by_key.get(records.CLUSTER), record)
-    if by_key and present.cluster is None and record is None:
-        raise Uncertain(f"etcd has no cluster, but other keys, such as {min(by_key)}")
-    return present
 
 
 async def restore(
@@ -97,7 +112,10 @@ async def restore(
     if others write the keys meanwhile; the restoration can then be repeated.
     """
     writing = _Writing(store, present, source)
+    await writing.check_unchanged()
     await writing.begin()
+    # A broker may have started just before the record of the cluster went away.
+    await writing.check_unchanged()
     await writing.raise_revision(plan.floor, progress)
     planned = {write.key for write in plan.writes}
     kept = planned | {records.RESTORED, records.CLUSTER}
@@ -126,6 +144,23 @@ class _Writing:
             revision = known.snapshot.revision
             record = RestoredRecord(revision, source, cluster.id, cluster.absolute_hash)
         self._mark = Put(records.RESTORED, records.encode(record))
+
+    async def check_unchanged(self) -> None:
+        """Raise Uncertain if a broker is registered, or was there since the keys were read."""
+        now = await self._store.range("")
+        _check_no_brokers(now)
+        if self._lasting(now) != self._lasting(self._present.snapshot):
+            raise Uncertain("the metadata in etcd has changed meanwhile: run the command again")
+
+    @staticmethod
+    def _lasting(snapshot: Snapshot) -> list[Entry]:
+        """Return what only a broker or another command changes."""
+        marks = (records.CLUSTER, records.RESTORED)
+        return [
+            entry
+            for entry in snapshot.entries
+            if entry.key not in marks and not entry.key.startswith(records.LEASED)
+        ]
 
     async def begin(self) -> None:
         """Take the record of the cluster away, so that no broker starts."""

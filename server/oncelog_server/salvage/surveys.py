@@ -17,7 +17,7 @@ from oncelog_server.salvage.planning.restoration import DirectoryFacts
 from oncelog_server.storage.layout import META_PROPERTIES
 
 TITLE: Final = "oncelog-survey"
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 class _Survey(msgspec.Struct, frozen=True):
@@ -56,6 +56,7 @@ def survey(path: Path) -> DirectoryFacts:
         seen.revision,
         directory.clean_stop_epoch(),
         facts,
+        seen.restored_at,
     )
 
 

@@ -188,10 +188,13 @@ class StartChecks:
 
         A store elsewhere is known to be that of the directory, and not older than what the
         directory has seen. A partition that it does not know is a stray, because its topic was
-        deleted while this broker was down.
+        deleted while this broker was down. After a restoration this is not certain, because a
+        directory may have seen more than it says: then ValueError is raised.
         """
         folders = look_at_folders(self._environment.files, image, self._settings.node_id)
         if folders.unknown and self._is_elsewhere:
+            if image.restored_at > self._seen_revision().restored_at:
+                raise ValueError(self._unknown_after_restoration(folders.unknown))
             for name in folders.unknown:
                 partition = parse_partition_directory(name)
                 if partition is not None:
@@ -200,6 +203,14 @@ class StartChecks:
         if folders.unknown:
             raise self.older([f"it does not contain {name}" for name in folders.unknown])
         return folders
+
+    def _unknown_after_restoration(self, names: list[str]) -> str:
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        return (
+            f"the metadata in etcd was restored, and does not contain {', '.join(names[:SHOWN])}"
+            f"{more} of {self._directory.path}. If the topic was deleted, move the folder out of "
+            f"the data directory. {RESTORE_HINT}"
+        )
 
     def older(self, found: list[str]) -> NeedsRecovery | ValueError:
         """Return the error for metadata that is older than the logs. `found` are the reasons."""

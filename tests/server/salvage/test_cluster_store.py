@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
@@ -26,6 +27,7 @@ from oncelog_server.cluster.store import (
     WriteOperation,
 )
 from oncelog_server.metadata.founding import found_cluster
+from oncelog_server.salvage.cluster_commands import survey_
 from oncelog_server.salvage.cluster_store import FROM_ETCD, FROM_FILE, read, restore
 from oncelog_server.salvage.exports import read_export, write_export
 from oncelog_server.salvage.planning.restoration import Restoration, Uncertain
@@ -106,6 +108,73 @@ async def test_a_cluster_with_brokers_is_not_touched() -> None:
     await store.txn((), [Put(records.broker_key(2), value)])
     with pytest.raises(Uncertain, match="broker 2 at host:9092 is registered"):
         await read(store)
+
+
+async def test_a_broker_that_starts_during_the_survey_is_not_overlooked() -> None:
+    store = await holding_a_cluster()
+    present = await read(store)
+    value = records.encode(BrokerRecord("i", (records.EndpointRecord("P", "host", 9092),)))
+    await store.txn((), [Put(records.broker_key(2), value)])
+    before = dict(store.entries)
+    with pytest.raises(Uncertain, match="broker 2 at host:9092 is registered"):
+        await restore(store, present, plan(), FROM_ETCD)
+    assert store.entries == before
+
+
+class Racing(MemoryStore):
+    """A store in which a broker registers together with the second transaction."""
+
+    transactions = 0
+
+    async def txn(
+        self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
+    ) -> TxnResult:
+        self.transactions += 1
+        result = await super().txn(compare, operations)
+        if self.transactions == 2:
+            value = records.encode(BrokerRecord("i", (records.EndpointRecord("P", "h", 9092),)))
+            await super().txn((), [Put(records.broker_key(2), value)])
+        return result
+
+
+async def test_a_broker_that_starts_at_the_last_moment_is_not_overlooked() -> None:
+    store = Racing()
+    cluster = records.encode(ClusterRecord("c"))
+    await store.txn((), [Put(records.CLUSTER, cluster), Put("topics/old", b"{}")])
+    with pytest.raises(Uncertain, match="broker 2 at h:9092 is registered"):
+        await restore(store, await read(store), plan(), FROM_ETCD)
+    assert "topics/old" in store.entries
+
+
+async def test_a_change_of_a_broker_that_has_stopped_again_is_not_lost() -> None:
+    store = await holding_a_cluster()
+    present = await read(store)
+    await store.txn((), [Put("topics/new", b"{}")])
+    with pytest.raises(Uncertain, match="changed meanwhile"):
+        await restore(store, present, plan(), FROM_ETCD)
+    assert records.CLUSTER in store.entries
+
+
+async def test_an_import_does_not_delete_the_only_metadata() -> None:
+    store = Failing()
+    (await read(store)).check_import()
+    store = await holding_a_cluster()
+    with pytest.raises(Uncertain, match="etcd has a cluster"):
+        (await read(store)).check_import()
+    store.left = 1
+    with pytest.raises(OSError, match="respond"):
+        await restore(store, await read(store), plan(), FROM_ETCD)
+    with pytest.raises(Uncertain, match="from the metadata in etcd was interrupted"):
+        (await read(store)).check_import()
+
+
+def test_a_survey_does_not_replace_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "1.survey"
+    file.write_text("other")
+    result = CliRunner().invoke(survey_, [str(tmp_path), str(file)])
+    assert result.exit_code == 1
+    assert "give the survey a new name" in result.output
+    assert file.read_text() == "other"
 
 
 async def test_keys_of_something_else_are_not_touched() -> None:

@@ -72,6 +72,14 @@ class FolderFacts(msgspec.Struct, frozen=True):
     ids: tuple[str, ...] = ()
     # The offset after the last batch, or the first offset of a log without a batch.
     log_end: int = 0
+    # The same up to the first damage, and the newest leader epoch up to there: what a start, which
+    # cuts the log at the damage, can leave. Batches after a damaged one make `log_end` the larger.
+    whole_end: int = 0
+    whole_epoch: int = NONE
+
+    @property
+    def is_damaged(self) -> bool:
+        return self.whole_end < self.log_end
 
 
 def facts_of_all(files: Files, root: str, folders: Iterable[str]) -> Iterator[FolderFacts]:
@@ -108,8 +116,10 @@ def _cleaned(files: Files, root: str) -> Collection[tuple[str, int]]:
 def _facts(
     files: Files, path: str, name: str, topic: str, partition: int, is_stray: bool
 ) -> FolderFacts:
-    names = files.list(path)
-    epoch, producer_id, log_bytes = _epoch_in_checkpoint(files, path), NONE, 0
+    names = sorted(files.list(path))
+    epochs = _epochs_in_checkpoint(files, path)
+    epoch, producer_id, log_bytes = epochs.latest_epoch, NONE, 0
+    whole_end, whole_epoch, is_whole = 0, NONE, True
     logs, log_end, next_offset, has_gaps = 0, 0, NONE, False
     for file_name in names:
         parsed = parse_segment_file(file_name)
@@ -123,6 +133,7 @@ def _facts(
             file = files.open(f"{path}/{file_name}")
             log_bytes += file.size
             log_end = max(log_end, parsed.offset)
+            whole_end = log_end if is_whole else whole_end
             walk = Walk(file, parsed.offset)
             for batch in walk:
                 if isinstance(batch, WalkedBatch):
@@ -133,7 +144,11 @@ def _facts(
                     log_end = max(log_end, next_offset)
                     epoch = max(epoch, header.partition_leader_epoch)
                     producer_id = max(producer_id, _id_in_batch(walk, batch, topic))
+                    if is_whole:
+                        whole_end = log_end
+                        whole_epoch = max(whole_epoch, header.partition_leader_epoch)
                 else:
+                    is_whole = False
                     next_offset = NONE  # gaps after damage are no sign of compaction
             file.close()
     data = read_whole(files, f"{path}/{PARTITION_METADATA}")
@@ -149,6 +164,8 @@ def _facts(
         data is not None or logs > 0,
         has_gaps,
         log_end=log_end,
+        whole_end=whole_end,
+        whole_epoch=max([whole_epoch, *(e.epoch for e in epochs if e.start_offset <= whole_end)]),
     )
 
 
@@ -159,12 +176,12 @@ def _topic_id(data: bytes | None) -> bytes | None:
         return None
 
 
-def _epoch_in_checkpoint(files: Files, path: str) -> int:
+def _epochs_in_checkpoint(files: Files, path: str) -> LeaderEpochs:
     try:
         data = read_whole(files, f"{path}/{LEADER_EPOCH_CHECKPOINT}")
-        return LeaderEpochs.decode(data or b"").latest_epoch
+        return LeaderEpochs.decode(data or b"")
     except MalformedCheckpoint:
-        return NONE
+        return LeaderEpochs()
 
 
 def _id_in_snapshot(files: Files, path: str) -> int:

@@ -21,6 +21,7 @@ from oncelog_server.cluster.records import (
     PartitionRecord,
     ProducerIdsRecord,
     RegistrationRecord,
+    RestoredRecord,
     TopicRecord,
 )
 from oncelog_server.cluster.store import Put, Snapshot
@@ -44,8 +45,8 @@ class Uncertain(ValueError):
 class DirectoryFacts(msgspec.Struct, frozen=True):
     """The facts about the data directory of a broker.
 
-    `revision` is the newest revision of the metadata that it has seen. `clean_stop_epoch` is 0 if
-    the last stop was not clean.
+    `revision` is the newest revision of the metadata that it has seen, `restored_at` that of the
+    restoration before it. `clean_stop_epoch` is 0 if the last stop was not clean.
     """
 
     node_id: int
@@ -54,6 +55,7 @@ class DirectoryFacts(msgspec.Struct, frozen=True):
     revision: int
     clean_stop_epoch: int
     folders: tuple[FolderFacts, ...]
+    restored_at: int = 0
 
 
 class Restoration(msgspec.Struct, frozen=True):
@@ -85,6 +87,17 @@ class _Topic(msgspec.Struct):
     count: int
     settings: Mapping[str, str]
     replicas: dict[int, list[Replica]]
+
+
+def last_revision(known: Known, directories: Collection[DirectoryFacts]) -> int:
+    """Return the revision that shows the age of the metadata. A snapshot of etcd that is restored
+    with a raised revision is only as new as its last record: no directory has seen a revision near
+    its own."""
+    revision = known.snapshot.revision
+    seen = max((directory.revision for directory in directories), default=revision)
+    if revision <= seen + SKIPPED_REVISIONS:
+        return revision
+    return max((entry.mod_revision for entry in known.snapshot.entries), default=0)
 
 
 def restored_export(known: Known) -> Restoration:
@@ -239,6 +252,44 @@ class Restorer:
                 f"the data directory of broker {missing[0]} is missing: give it, or "
                 f"--without {missing[0]} if it is lost"
             )
+        if not self._named and (later := self._signs_of_later_revisions()):
+            assert self._known is not None
+            raise Uncertain(
+                f"{self._known.source} may not name all brokers, because {later[0]}: "
+                "name all of them with --brokers, so that no directory is forgotten"
+            )
+
+    # --- the revisions
+
+    def _known_revision(self, directory: DirectoryFacts) -> int:
+        """Return the revision of the metadata, as the directory counts. A restored metadata is at
+        the revision of its source for a directory that has not seen the restoration."""
+        assert self._known is not None
+        entry = self._old.others.get(records.RESTORED)
+        if entry is not None and entry.mod_revision > directory.restored_at:
+            return records.decode(RestoredRecord, entry.value).revision
+        return self._known.snapshot.revision
+
+    def _is_raised(self) -> bool:
+        """Return True if the revision is so far above those of all directories that it does not
+        show the age of the metadata: a restored snapshot can have any revision."""
+        return self._known is not None and all(
+            self._known_revision(directory) > directory.revision + SKIPPED_REVISIONS
+            for directory in self._all
+        )
+
+    def _signs_of_later_revisions(self) -> list[str]:
+        if self._known is None:
+            return []
+        signs = [
+            f"broker {node_id} has seen revision {directory.revision}"
+            for node_id, directory in sorted(self._directories.items())
+            if directory.revision > self._known_revision(directory)
+        ]
+        if self._is_raised():
+            revision = self._known.snapshot.revision
+            signs.append(f"no broker has seen a revision near {revision}")
+        return signs
 
     def _folders(self) -> Iterable[FolderFacts]:
         return (facts for directory in self._all for facts in directory.folders)
@@ -250,10 +301,29 @@ class Restorer:
         for node_id, directory in sorted(self._directories.items()):
             for facts in directory.folders:
                 if facts.is_stray:
-                    self._notes.append(f"broker {node_id}: {facts.folder} stays as it is")
+                    self._note_stray(node_id, facts)
                 elif facts.topic_id not in self._old.deletions:
                     found.setdefault(facts.topic, []).append(Replica(node_id, facts))
+                    if facts.is_damaged:
+                        self._notes.append(
+                            f"broker {node_id}: {facts.folder} is damaged at offset "
+                            f"{facts.whole_end}, with batches up to {facts.log_end}"
+                        )
         return found
+
+    def _note_stray(self, node_id: int, facts: FolderFacts) -> None:
+        note = f"broker {node_id}: {facts.folder} stays as it is"
+        known = facts.topic_id in self._old.deletions or facts.topic_id in self._known_ids()
+        if facts.log_bytes and not known:
+            note += (
+                f", and its {facts.log_bytes} bytes of records are lost for the cluster: its topic "
+                "is in no metadata. If a start with older metadata has put it aside, rename it to "
+                f"{facts.topic}-{facts.partition} before the recovery"
+            )
+        self._notes.append(note)
+
+    def _known_ids(self) -> set[bytes]:
+        return {uuid_from_string(record.id) for record in self._old.topics.values()}
 
     def _add_topic(self, name: str, replicas: list[Replica]) -> None:
         known = self._old.topics.get(name)
@@ -270,7 +340,8 @@ class Restorer:
                 settings = KEEP_EVERYTHING
                 self._notes.append(
                     f"topic {name}: its settings are lost, so its records are never deleted "
-                    "(retention.ms=-1, retention.bytes=-1) until other values are set"
+                    "(retention.ms=-1, retention.bytes=-1) until other values are set. If it was "
+                    "deleted, delete it again"
                 )
             self._topics[name] = _Topic(id_text, count, settings, by_partition)
             return
@@ -300,6 +371,15 @@ class Restorer:
             )
         known = self._old.topics.get(name)
         if with_records:
+            known_id = None if known is None else uuid_from_string(known.id)
+            if known_id in by_id and known_id != with_records[0]:
+                old = by_id[with_records[0]][0]
+                raise Uncertain(
+                    f"{old.facts.folder} of broker {old.node_id} has records of another topic of "
+                    f"the name {name} than the metadata, and the metadata's topic has folders "
+                    "without records. Move the folders of the deleted topic out of the data "
+                    "directories"
+                )
             return with_records[0]
         if known is not None and (not by_id or uuid_from_string(known.id) in by_id):
             return uuid_from_string(known.id)
@@ -329,15 +409,13 @@ class Restorer:
     def _newer(self) -> list[str]:
         """Return the signs that the metadata is not the last there was."""
         assert self._known is not None
-        revision = self._known.snapshot.revision
         newer = [f"broker {node_id} was lost" for node_id in sorted(self._without)]
         if not self._known.is_last:
             newer.append("a recovery was interrupted")
         for node_id, directory in sorted(self._directories.items()):
             if not directory.clean_stop_epoch:
                 newer.append(f"broker {node_id} did not stop cleanly")
-            if directory.revision > revision:
-                newer.append(f"broker {node_id} has seen revision {directory.revision}")
+        newer += self._signs_of_later_revisions()
         if self._newest_id >= self._old.next_producer_id:
             newer.append(f"producer id {self._newest_id}")
         for name, topic in self._topics.items():
@@ -422,19 +500,21 @@ class Restorer:
         """Return the record of a partition. The log with the latest leader epoch, and among these
         the longest one, has every committed record, unless only a lost directory has it: each clean
         leader has all records that were committed before its epoch, and all logs with this epoch
-        are beginnings of one another. It leads, and the others fetch what they lack."""
+        are beginnings of one another. Of a damaged log, only the part before the damage counts. The
+        chosen log leads, and the others fetch what they lack."""
         known = () if before is None else before.replicas
         on_disk = sorted(replica.node_id for replica in replicas)
         assigned = (*known, *(node_id for node_id in on_disk if node_id not in known))
-        if not assigned:
-            # No source names a replica, so one broker gets the empty partition.
-            assigned = (min(self._directories),)
+        if not any(node_id in self._directories for node_id in assigned):
+            # All replicas are lost, or no source names one: a broker gets the empty partition.
+            assigned = (*assigned, min(self._directories))
         leader = max(
             replicas,
-            key=lambda r: (r.facts.leader_epoch, r.facts.log_end, -assigned.index(r.node_id)),
+            key=lambda r: (r.facts.whole_epoch, r.facts.whole_end, -assigned.index(r.node_id)),
             default=None,
         )
-        leader_id = leader.node_id if leader else self._first_given(assigned)
+        given = (node_id for node_id in assigned if node_id in self._directories)
+        leader_id = leader.node_id if leader else next(given)
         return PartitionRecord(
             assigned,
             (leader_id,),
@@ -442,9 +522,6 @@ class Restorer:
             newest_epoch + SKIPPED_EPOCHS,
             isr_epochs=(self._floor,),
         )
-
-    def _first_given(self, assigned: Sequence[int]) -> int:
-        return next((b for b in assigned if b in self._directories), assigned[0])
 
     def _note_losses(self) -> None:
         for node_id in sorted(self._without):

@@ -31,6 +31,7 @@ from oncelog_server.salvage.planning.restoration import (
     Restoration,
     Restorer,
     Uncertain,
+    last_revision,
     restored_export,
 )
 
@@ -111,8 +112,11 @@ class Replication:
 
 
 def folder(**changes: Any) -> FolderFacts:
+    """Return a whole folder, unless `changes` say where its damage is."""
     facts = FolderFacts("t-0", "t", 0, False, ID, 100, 0, -1, log_end=1)
-    return msgspec.structs.replace(facts, **changes)
+    facts = msgspec.structs.replace(facts, **changes)
+    whole = {"whole_end": facts.log_end, "whole_epoch": facts.leader_epoch}
+    return msgspec.structs.replace(facts, **(whole | changes))
 
 
 def directory(node_id: int, *folders: FolderFacts, **changes: Any) -> DirectoryFacts:
@@ -259,7 +263,7 @@ def test_metadata_that_a_directory_is_ahead_of_is_not_the_last(newer: dict[str, 
         directory(2, folder(leader_epoch=4), **facts),
         directory(3, folder(leader_epoch=4), **(facts | newer)),
     ]
-    made = plan(directories, known())
+    made = plan(directories, known(), BROKERS)
     assert next_producer_id(made) >= 5000 + SKIPPED_IDS
     assert len(partition(made).isr) == 1
     registration = values(made.writes)[records.registration_key(3)]
@@ -268,7 +272,7 @@ def test_metadata_that_a_directory_is_ahead_of_is_not_the_last(newer: dict[str, 
 
 def test_settings_come_from_the_metadata_and_new_topics_keep_everything() -> None:
     new = folder(folder="new-1", topic="new", partition=1, topic_id=OTHER_ID)
-    made = plan([directory(b, folder(), new) for b in BROKERS], known())
+    made = plan([directory(b, folder(), new) for b in BROKERS], known(), BROKERS)
     written = values(made.writes)
     old = records.decode(TopicRecord, written[records.topic_key("t")])
     added = records.decode(TopicRecord, written[records.topic_key("new")])
@@ -281,13 +285,71 @@ def test_folders_of_deleted_topics_and_strays_do_not_come_back() -> None:
     deleted = {records.deletion_key(uuid_to_string(OTHER_ID)): DeletionRecord("old", 1)}
     old = folder(folder="old-0", topic="old", topic_id=OTHER_ID)
     stray = folder(folder="s-0.x-stray", topic="s", is_stray=True, topic_id=bytes(16))
-    made = plan([directory(b, folder(), old, stray) for b in BROKERS], known(deleted))
+    made = plan([directory(b, folder(), old, stray) for b in BROKERS], known(deleted), BROKERS)
     topics = {key for key in values(made.writes) if key.startswith(records.TOPICS)}
     assert topics == {records.topic_key("t")}
+    assert any("rename it to s-0 before" in note for note in made.notes)
+
+
+def test_a_damaged_log_counts_up_to_its_damage() -> None:
+    """The start cuts it there, and the others would follow. Its epochs and ids still count."""
+    damaged = folder(leader_epoch=9, producer_id=7000, log_end=100, whole_end=50, whole_epoch=3)
+    whole = folder(leader_epoch=3, log_end=80)
+    directories = [directory(1, damaged), directory(2, whole), directory(3, folder(log_end=10))]
+    made = plan(directories, None, BROKERS)
+    assert partition(made).leader == 2
+    assert partition(made).leader_epoch > 9
+    assert next_producer_id(made) > 7000
+    assert "broker 1: t-0 is damaged at offset 50, with batches up to 100" in made.notes
+    assert not any("t-0 is damaged" in note for note in plan(WHOLE, None, BROKERS).notes)
+
+
+def test_a_topic_that_no_metadata_has_comes_back_also_from_a_clean_directory() -> None:
+    """An etcd from an older copy counts its revisions on, so they do not prove a deletion."""
+    clean = {"clean_stop_epoch": 9, "revision": 40}
+    old = folder(folder="old-0", topic="old", topic_id=OTHER_ID)
+    made = plan([directory(b, folder(), old, **clean) for b in BROKERS], known())
+    assert records.topic_key("old") in values(made.writes)
+    assert any("If it was deleted, delete it again" in note for note in made.notes)
+
+
+def test_a_partition_that_only_a_lost_broker_had_gets_a_leader() -> None:
+    key = records.partition_key(uuid_to_string(ID), 0)
+    found = known({key: PartitionRecord((3,), (3,), 3, 4)})
+    made = plan([directory(1), directory(2)], found, BROKERS, without=(3,))
+    record = partition(made)
+    assert (record.replicas, record.isr, record.leader) == ((3, 1), (1,), 1)
+
+
+def test_a_restoration_counts_only_for_directories_that_have_seen_it() -> None:
+    """The metadata of an older export is not newer, because the import has raised revisions."""
+    clean = {"clean_stop_epoch": 9, "revision": 45}
+    found = known({records.RESTORED: records.RestoredRecord(40)})
+    entries = tuple(
+        msgspec.structs.replace(entry, mod_revision=10_050) for entry in found.snapshot.entries
+    )
+    found = msgspec.structs.replace(found, snapshot=Snapshot(10_050, entries))
+    with pytest.raises(Uncertain, match="has seen revision 45: name all of them with --brokers"):
+        plan([directory(b, folder(), **clean) for b in BROKERS], found)
+    seen = clean | {"revision": 10_050, "restored_at": 10_050}
+    made = plan([directory(b, folder(leader_epoch=4), **seen) for b in BROKERS], found)
+    assert next_producer_id(made) == 5000
+
+
+def test_a_raised_revision_does_not_make_metadata_the_last() -> None:
+    clean = [directory(b, folder(), clean_stop_epoch=9) for b in BROKERS]
+    old = known()
+    raised = msgspec.structs.replace(old, snapshot=Snapshot(1_000_000, old.snapshot.entries))
+    assert last_revision(raised, clean) == 9
+    assert last_revision(old, clean) == 40
+    with pytest.raises(Uncertain, match="no broker has seen a revision near 1000000"):
+        plan(clean, raised)
+    assert next_producer_id(plan(clean, raised, BROKERS)) >= 5000 + SKIPPED_IDS
 
 
 WHOLE = [directory(broker_id, folder()) for broker_id in BROKERS]
 ANOTHER = directory(3, folder(topic_id=OTHER_ID))
+EMPTY = [directory(broker_id, folder(log_bytes=0)) for broker_id in BROKERS]
 UNCERTAIN: list[tuple[str, list[DirectoryFacts], Known | None, dict[str, Any]]] = [
     ("no data directory", [], known(), {}),
     ("broker 3 is missing", WHOLE[:2], known(), {}),
@@ -296,8 +358,10 @@ UNCERTAIN: list[tuple[str, list[DirectoryFacts], Known | None, dict[str, Any]]] 
     ("two directories are of broker 3", [*WHOLE, WHOLE[2]], known(), {}),
     ("different clusters", [*WHOLE[:2], directory(3, cluster_id="x")], known(), {}),
     ("given, and left out", WHOLE, known(), {"without": (2,)}),
-    ("different topics of the name t", [*WHOLE[:2], ANOTHER], known(), {}),
+    ("different topics of the name t", [*WHOLE[:2], ANOTHER], known(), {"brokers": BROKERS}),
     ("is not certain", [directory(1, folder(topic_id=None))], None, {"brokers": (1,)}),
+    ("another topic of the name t", [*EMPTY[:2], ANOTHER], known(), {"brokers": BROKERS}),
+    ("broker 1 has seen revision 50: name all", WHOLE, known(), {}),
     ("damaged", WHOLE, known({"topics/x": 1}), {}),
 ]
 
