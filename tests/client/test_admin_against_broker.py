@@ -38,6 +38,12 @@ async def test_topics_are_created_listed_described_and_deleted(admin: Admin, nam
         (number, row.replicas) for number, row in enumerate(description.partitions)
     ]
     assert len(description.partitions) == 3
+    unknown_id = b"an unknown topic"
+    by_id = await admin.describe_topics_by_id([listing.topic_id, unknown_id])
+    assert by_id.pop(listing.topic_id) == description
+    error = by_id.pop(unknown_id)
+    assert isinstance(error, KafkaError)
+    assert error.code is ErrorCode.UNKNOWN_TOPIC_ID
     await admin.delete_topics([name])
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await refused(admin.delete_topics([name])) is unknown

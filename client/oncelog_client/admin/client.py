@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from oncelog_client.admin.topic_descriptions import NewTopic, TopicDescription, TopicListing
     from oncelog_client.core.acl_bindings import AclBinding, AclBindingFilter
+    from oncelog_client.errors import KafkaError
     from oncelog_client.values import (
         OffsetAndMetadata,
         OffsetAndTimestamp,
@@ -131,6 +132,15 @@ class Admin(BrokerAdmin, TransactionAdmin):
         from oncelog_client.admin import topics
 
         return await topics.describe_topics(self._cluster, names, self._timeout_ms)
+
+    async def describe_topics_by_id(
+        self, topic_ids: Iterable[bytes]
+    ) -> dict[bytes, TopicDescription | KafkaError]:
+        """Return each topic with its partitions, or the error of its id: UNKNOWN_TOPIC_ID if the
+        cluster has no such topic (KIP-516)."""
+        from oncelog_client.admin import topics
+
+        return await topics.describe_topics_by_id(self._cluster, topic_ids, self._timeout_ms)
 
     async def create_partitions(
         self, counts: Mapping[str, int], *, validate_only: bool = False

@@ -13,6 +13,7 @@ from oncelog_protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from oncelog_protocol.types import uuid_to_string
 
 
 async def list_topics(
@@ -43,13 +44,36 @@ async def describe_topics(
     }
 
 
+async def describe_topics_by_id(
+    cluster: Cluster, topic_ids: Iterable[bytes], timeout_ms: int
+) -> dict[bytes, TopicDescription | KafkaError]:
+    wanted = list(dict.fromkeys(topic_ids))
+    rows = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in wanted]
+    response = await _response(cluster, rows, timeout_ms) if rows else MetadataResponse()
+    merged = cluster.metadata.merged(response, whole=False)
+    found: dict[bytes, TopicDescription | KafkaError] = {}
+    for row in response.topics:
+        if row.error_code or not row.name:
+            found[row.topic_id] = error_for(row.error_code, uuid_to_string(row.topic_id))
+        else:
+            info = merged.topics[row.name]
+            found[row.topic_id] = TopicDescription(
+                row.name, row.topic_id, info.is_internal, info.partitions
+            )
+    return found
+
+
 async def _metadata(
     cluster: Cluster, topics: list[str] | None, timeout_ms: int
 ) -> MetadataResponse:
-    request = MetadataRequest(
-        topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
-        allow_auto_topic_creation=False,
-    )
+    rows = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+    return await _response(cluster, rows, timeout_ms)
+
+
+async def _response(
+    cluster: Cluster, topics: list[MetadataRequestTopic] | None, timeout_ms: int
+) -> MetadataResponse:
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
     async def attempt() -> MetadataResponse:
         response = await cluster.call_any(request, MetadataResponse)

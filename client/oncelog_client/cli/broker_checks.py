@@ -43,7 +43,10 @@ async def _store_advice(admin: Admin, state: ClusterState) -> str:
     except KafkaError:
         urls = ""
     if urls:
-        return f"start etcd ({urls}), or mend the network to it. The brokers continue by themselves"
+        return (
+            f"start etcd ({urls}), or mend the network to it. The brokers continue by themselves."
+            " If the metadata of the cluster is lost: oncelog cluster recover"
+        )
     return "see the log of the broker. Brokers of `serve --brokers` need the first one of them"
 
 

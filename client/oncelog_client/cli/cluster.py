@@ -11,7 +11,7 @@ import click
 from oncelog_client.admin import Admin
 from oncelog_client.cli.brokers import COLUMNS, broker_rows
 from oncelog_client.cli.cluster_checks import ALL, HEALTH, rows_of
-from oncelog_client.cli.commands import ToolGroup
+from oncelog_client.cli.commands import ToolGroup, help_lines
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.drain import drain
 from oncelog_client.cli.findings import PROBLEM, Finding, Row, show_findings
@@ -38,13 +38,35 @@ HEALTH_COLUMNS: Final = (
 )
 
 
-# Verbs that need the broker's package: verb -> its module and name there.
-EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
-    "init": ("oncelog_server.migration.cluster_command", "init"),
-    "export": ("oncelog_server.salvage.cluster_commands", "export"),
-    "import": ("oncelog_server.salvage.cluster_commands", "import_"),
-    "recover": ("oncelog_server.salvage.cluster_commands", "recover"),
-    "survey": ("oncelog_server.salvage.cluster_commands", "survey_"),
+# Verbs that need the broker's package: verb -> its module and name there, and its line in `--help`,
+# which an installation without the broker shows too.
+EXTENSIONS: Final[dict[str, tuple[str, str, str]]] = {
+    "init": (
+        "oncelog_server.migration.cluster_command",
+        "init",
+        "Move the metadata of a stopped broker from its data directory to etcd.",
+    ),
+    "export": (
+        "oncelog_server.salvage.cluster_commands",
+        "export",
+        "Write the metadata of a cluster in etcd to a new FILE, while the brokers run or not.",
+    ),
+    "import": (
+        "oncelog_server.salvage.cluster_commands",
+        "import_",
+        "Write the metadata of an export to an etcd that has lost it.",
+    ),
+    "recover": (
+        "oncelog_server.salvage.cluster_commands",
+        "recover",
+        "Rebuild the metadata of a cluster in etcd, after etcd was lost or restored from an older"
+        " snapshot.",
+    ),
+    "survey": (
+        "oncelog_server.salvage.cluster_commands",
+        "survey_",
+        "Write what a recovery needs to know about the data DIRECTORY of a stopped broker to FILE.",
+    ),
 }
 
 
@@ -57,9 +79,13 @@ class ClusterGroup(ToolGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in EXTENSIONS:
             return super().get_command(ctx, cmd_name)
-        module, name = EXTENSIONS[cmd_name]
+        module, name, _ = EXTENSIONS[cmd_name]
         command: click.Command = getattr(import_module(module), name)
         return command
+
+    def texts(self, ctx: click.Context) -> dict[str, str]:
+        own = {name: super(ClusterGroup, self).get_command(ctx, name) for name in self.commands}
+        return help_lines(own) | {verb: text for verb, (_, _, text) in EXTENSIONS.items()}
 
 
 @click.group(cls=ClusterGroup, examples=["cluster info", "cluster health"])

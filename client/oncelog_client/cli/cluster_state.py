@@ -70,6 +70,20 @@ async def cluster_state(admin: Admin) -> ClusterState:
     )
 
 
+async def sees_all_topics(admin: Admin) -> bool:
+    """Return True if the cluster has no authorizer, so that its list of topics is complete. With an
+    authorizer it lacks the topics that the user may not describe, and nothing proves that there
+    are none. Raises KafkaError."""
+    try:
+        await admin.describe_acls()
+    except KafkaError as error:
+        if error.code is ErrorCode.SECURITY_DISABLED:
+            return True
+        if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
+    return False
+
+
 async def partitions_of(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, PartitionInfo]:
     """Return the partitions of these topics. Topics that are deleted meanwhile are left out; a
     broker may also see a new topic later than another one. Raises KafkaError."""

@@ -123,15 +123,12 @@ class ToolGroup(Tool, click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs, each with the complete first sentence of its help."""
-        verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl(
-                [
-                    (n, _first_sentence(verb.help or ""))
-                    for n, verb in verbs
-                    if verb and not verb.hidden
-                ]
-            )
+            formatter.write_dl(list(self.texts(ctx).items()))
+
+    def texts(self, ctx: click.Context) -> dict[str, str]:
+        """Return the line in `--help` of each verb that is shown."""
+        return help_lines({name: self.get_command(ctx, name) for name in self.list_commands(ctx)})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click's groups do. An `--output` before the verb sets the default of the verb's
@@ -155,6 +152,15 @@ class ToolGroup(Tool, click.Group):
                 raise
             message = f"No such command {args[0]!r}. Use `oncelog {instead}`"
             raise click.UsageError(message, ctx) from error
+
+
+def help_lines(verbs: Mapping[str, click.Command | None]) -> dict[str, str]:
+    """Return the first sentence of the help of each verb, without the hidden ones."""
+    return {
+        name: _first_sentence(verb.help or "")
+        for name, verb in verbs.items()
+        if verb and not verb.hidden
+    }
 
 
 def _first_sentence(text: str) -> str:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import click
 
-from oncelog_client.cli.cluster_state import ClusterState, cluster_state, sizes_of_partitions
+from oncelog_client.cli.cluster_state import (
+    ClusterState,
+    cluster_state,
+    sees_all_topics,
+    sizes_of_partitions,
+)
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
@@ -19,10 +25,11 @@ from oncelog_client.cli.move_options import (
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import note
 from oncelog_client.cli.quantities import count_text
-from oncelog_client.cli.reassigning import Plan
+from oncelog_client.cli.reassigning import POLL_S, SETTLE_MS, Plan
 from oncelog_client.cli.some_names import some
 from oncelog_client.core.draining import drain_leaders, drain_replicas
 from oncelog_client.core.replica_layout import ReplicaLayout
+from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.values import TopicPartition
 
 if TYPE_CHECKING:
@@ -68,7 +75,7 @@ def drain(
             names = ", ".join(map(str, sorted(known)))
             raise Failed(f"there is no broker {broker_id}, only {names}")
         if cancel:
-            await show_cancelled(admin, leaving(state, broker_id), state, output)
+            await show_cancelled(admin, leaving(state, broker_id), output)
             return
         sizes = await sizes_of_partitions(admin, state.alive)
         if leaders_only:
@@ -82,9 +89,10 @@ def drain(
             return
         if left:
             raise Failed(_left_text(broker_id, left, leaders_only=leaders_only))
-        if execute and not leaders_only:
+        if not leaders_only:
             await _check_empty(admin, broker_id)
-        note(_done_text(broker_id, state, leaders_only=leaders_only))
+        sees_all = leaders_only or await sees_all_topics(admin)
+        note(_done_text(broker_id, state, leaders_only=leaders_only, sees_all=sees_all))
 
     ask(call)
 
@@ -149,14 +157,33 @@ def leaders_plan(state: ClusterState, broker: int) -> tuple[Plan, list[TopicPart
 
 
 async def _check_empty(admin: Admin, broker: int) -> None:
-    """Raise Failed if the broker has got replicas of new topics meanwhile."""
-    targets = (await cluster_state(admin)).targets()
-    new = [place for place, replicas in targets.items() if broker in replicas]
+    """Raise Failed if the broker has got replicas of new topics meanwhile, or if its disk still has
+    replicas. The disk also shows those of topics that the user may not describe."""
+    state = await cluster_state(admin)
+    new = [place for place, replicas in state.targets().items() if broker in replicas]
     if new:
         raise Failed(
             f"broker {broker} has got {count_text(len(new), 'partition')} meanwhile: {_names(new)}."
             " Repeat this command"
         )
+    if broker not in state.alive:
+        return
+    # A broker learns of the end of a move, and closes its replica, later than the controller.
+    ends_ms = monotonic_ms() + SETTLE_MS
+    while on_disk := await _on_disk(admin, broker):
+        if monotonic_ms() > ends_ms:
+            raise Failed(
+                f"broker {broker} still has {count_text(len(on_disk), 'partition')} on its disk:"
+                f" {_names(on_disk)}. If they are of topics that this user may not describe, repeat"
+                " this command as a user that may"
+            )
+        await asyncio.sleep(POLL_S)
+
+
+async def _on_disk(admin: Admin, broker: int) -> set[TopicPartition]:
+    """Return the partitions on the disk of a broker. Raises KafkaError."""
+    directories = (await admin.describe_log_dirs([broker]))[broker]
+    return {place for directory in directories for place in directory.replicas}
 
 
 def _left_text(broker: int, left: list[TopicPartition], *, leaders_only: bool) -> str:
@@ -174,7 +201,7 @@ def _left_text(broker: int, left: list[TopicPartition], *, leaders_only: bool) -
     )
 
 
-def _done_text(broker: int, state: ClusterState, *, leaders_only: bool) -> str:
+def _done_text(broker: int, state: ClusterState, *, leaders_only: bool, sees_all: bool) -> str:
     """Return the sentence about what can be done with a drained broker."""
     if leaders_only:
         return (
@@ -186,6 +213,8 @@ def _done_text(broker: int, state: ClusterState, *, leaders_only: bool) -> str:
             f"broker {broker} has no replica. It is safe to stop it, and then to unregister it:"
             f" {unregister}. Until it stops, new topics may be placed on it"
         )
+    if not sees_all:
+        return f"broker {broker} has no replica of a topic that this user may describe"
     if broker in state.fenced:
         return f"broker {broker} has no replica. It is safe to unregister it: {unregister}"
     return f"broker {broker} has no replica"

@@ -74,16 +74,14 @@ async def show_and_carry_out(
         if not execute:
             note("nothing was changed: this is what --execute would do")
     if execute and plan.is_empty:
-        await remove_leftovers(admin, state)
+        await remove_leftovers(admin)
     elif execute:
         await carry_out(admin, plan, state, throttle)
 
 
-async def show_cancelled(
-    admin: Admin, places: Collection[TopicPartition], state: ClusterState, output: str
-) -> None:
+async def show_cancelled(admin: Admin, places: Collection[TopicPartition], output: str) -> None:
     """Cancel the moves of these partitions, and show the partitions."""
-    cancelled = await cancel(admin, places, state)
+    cancelled = await cancel(admin, places)
     show(CANCEL_COLUMNS, cancelled, output=output, empty="no move is in progress")
     if cancelled and for_people(output):
         note(f"{count_text(len(cancelled), 'move')} cancelled; each partition keeps its replicas")

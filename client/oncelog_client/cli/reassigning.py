@@ -15,8 +15,10 @@ from oncelog_client.cli.quantities import count_text, size_text
 from oncelog_client.cli.some_names import some
 from oncelog_client.cli.throttling import remove_throttle, set_throttle
 from oncelog_client.core.replica_layout import Move
+from oncelog_client.errors import KafkaError
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.values import PartitionInfo, TopicPartition
+from oncelog_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin
@@ -54,7 +56,7 @@ class Plan(NamedTuple):
         return not (self.moves or self.in_progress or self.to_elect)
 
 
-PlanRow = tuple[str, int, list[int], list[int], int | None, int, list[int], int | None]
+PlanRow = tuple[str, int, list[int], list[int], int | None, int | None, list[int], int | None]
 
 
 def plan_rows(
@@ -64,7 +66,8 @@ def plan_rows(
     rows: list[PlanRow] = []
     for move in plan.moves:
         leader = state.partitions[move.place].leader
-        row = list(move.old), list(move.new), leader, move.new[0], list(move.added)
+        new_leader = move.new[0] if move.new[0] in state.alive else None
+        row = list(move.old), list(move.new), leader, new_leader, list(move.added)
         rows.append((*move.place, *row, sizes.get(move.place)))
     for place in sorted(plan.to_elect.keys() - {move.place for move in plan.moves}):
         info = state.partitions[place]
@@ -78,7 +81,9 @@ def summary(plan: Plan, state: ClusterState, sizes: Mapping[TopicPartition, int]
     copies = sum(len(move.added) for move in plan.moves)
     copied = sum(len(move.added) * sizes.get(move.place, 0) for move in plan.moves)
     leaders = {
-        move.place for move in plan.moves if state.partitions[move.place].leader != move.new[0]
+        move.place
+        for move in plan.moves
+        if move.new[0] in state.alive and state.partitions[move.place].leader != move.new[0]
     }
     parts = [f"{count_text(copies, 'replica')} to copy ({size_text(copied)})"] if copies else []
     if moved := leaders | plan.to_elect.keys():
@@ -90,7 +95,7 @@ def summary(plan: Plan, state: ClusterState, sizes: Mapping[TopicPartition, int]
 
 async def carry_out(admin: Admin, plan: Plan, state: ClusterState, throttle: int | None) -> None:
     """Make the moves and wait until they are complete. Then remove their throttle, and elect the
-    preferred leaders.
+    preferred leaders that are alive.
 
     Raises Failed if a move has been cancelled meanwhile, and Interrupted after a signal: the moves
     then continue.
@@ -105,37 +110,68 @@ async def carry_out(admin: Admin, plan: Plan, state: ClusterState, throttle: int
             await set_throttle(admin, plan.moves, throttle, state.alive)
         for start in range(0, len(plan.moves), AT_ONCE):
             part = plan.moves[start : start + AT_ONCE]
-            await admin.alter_partition_reassignments({move.place: move.new for move in part})
+            # The plan knows an older number of replicas, which a race must not bring back.
+            await admin.alter_partition_reassignments(
+                {move.place: move.new for move in part}, allow_replication_factor_change=False
+            )
         places = {move.place for move in plan.moves} | set(plan.in_progress)
         await _all_moved(admin, places, stop)
-        await remove_leftovers(admin, state)
+        has_rates = throttle is not None and any(move.added for move in plan.moves)
+        await remove_leftovers(admin, has_rates=has_rates)
         await _check(admin, plan.moves, stop)
         elected = {move.place: move.new[0] for move in plan.moves} | dict(plan.to_elect)
-        await _elect(admin, elected, stop)
+        alive = await _alive(admin)
+        await _elect(
+            admin, {place: broker for place, broker in elected.items() if broker in alive}, stop
+        )
 
 
-async def cancel(
-    admin: Admin, places: Collection[TopicPartition], state: ClusterState
-) -> list[TopicPartition]:
+async def cancel(admin: Admin, places: Collection[TopicPartition]) -> list[TopicPartition]:
     """Cancel the moves of these partitions, and remove their throttle. Return the partitions.
     Raises KafkaError."""
     chosen = sorted(places)
     for start in range(0, len(chosen), AT_ONCE):
-        await admin.alter_partition_reassignments(dict.fromkeys(chosen[start : start + AT_ONCE]))
+        await _cancel_part(admin, chosen[start : start + AT_ONCE])
     if chosen:
-        await remove_leftovers(admin, state)
+        await remove_leftovers(admin)
     return chosen
 
 
-async def remove_leftovers(admin: Admin, state: ClusterState) -> None:
+async def _cancel_part(admin: Admin, places: Sequence[TopicPartition]) -> None:
+    """Cancel the moves of these partitions. A move that has ended meanwhile is no error. Raises
+    KafkaError."""
+    left = list(places)
+    while left:
+        try:
+            await admin.alter_partition_reassignments(dict.fromkeys(left))
+        except KafkaError as error:
+            if error.code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
+                raise
+            # The error names one partition, and may hide the error of another one.
+            moving = await admin.list_partition_reassignments()
+            still = [place for place in left if place in moving]
+            if len(still) == len(left):
+                raise
+            left = still
+        else:
+            return
+
+
+async def remove_leftovers(admin: Admin, *, has_rates: bool = False) -> None:
     """Remove the throttle of moves, unless a partition still moves (as kafka-reassign-partitions
-    --verify does). A run that was interrupted has left one behind, whatever it moved."""
+    --verify does). A run that was interrupted has left one behind, whatever it moved. `has_rates`
+    as for `remove_throttle`."""
     if await admin.list_partition_reassignments():
         note("other moves are in progress, so that a throttle stays")
         return
     topics = await admin.list_topics(list_internal=True)
-    if await remove_throttle(admin, topics, state.alive):
+    # A broker that has stopped since the plan was made would refuse the changes of all.
+    if await remove_throttle(admin, topics, await _alive(admin), has_rates=has_rates):
         note("the throttle is removed")
+
+
+async def _alive(admin: Admin) -> set[int]:
+    return {node.node_id for node in (await admin.describe_cluster()).nodes}
 
 
 async def _all_moved(admin: Admin, places: Collection[TopicPartition], stop: Stop) -> None:

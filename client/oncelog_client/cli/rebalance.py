@@ -17,7 +17,9 @@ from oncelog_client.cli.move_options import (
 )
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import note
+from oncelog_client.cli.quantities import count_text
 from oncelog_client.cli.reassigning import Plan
+from oncelog_client.cli.some_names import some
 from oncelog_client.core.rebalancing import is_balanced
 from oncelog_client.core.rebalancing import rebalance as balance
 from oncelog_client.core.replica_layout import ReplicaLayout
@@ -47,12 +49,15 @@ def rebalance(
     async def call(admin: Admin) -> None:
         state = await cluster_state(admin)
         if cancel:
-            await show_cancelled(admin, state.moving, state, output)
+            await show_cancelled(admin, state.moving, output)
             return
         sizes = await sizes_of_partitions(admin, state.alive)
         plan, is_even = balanced_plan(state, sizes)
         if state.fenced:
             note(state.stopped_text())
+        if offline := without_leader(state):
+            names = some([str(place) for place in offline])
+            note(f"{count_text(len(offline), 'partition')} without a leader cannot move: {names}")
         await show_and_carry_out(
             admin, plan, state, sizes, execute=execute, throttle=throttle, output=output
         )
@@ -68,8 +73,13 @@ def rebalance(
 
 def balanced_plan(state: ClusterState, sizes: dict[TopicPartition, int]) -> tuple[Plan, bool]:
     """Return the plan, and True if it makes the cluster even. Leaders that are only not the
-    preferred ones are elected."""
-    layout = ReplicaLayout(state.targets(), state.racks, state.alive, sizes)
+    preferred ones are elected. Partitions without a leader are left out, because nothing can copy
+    their records: their moves would not end."""
+    offline = set(without_leader(state))
+    targets = {
+        place: replicas for place, replicas in state.targets().items() if place not in offline
+    }
+    layout = ReplicaLayout(targets, state.racks, state.alive, sizes)
     balance(layout)
     moves = layout.moves()
     moved = {move.place for move in moves} | state.moving.keys()
@@ -78,8 +88,14 @@ def balanced_plan(state: ClusterState, sizes: dict[TopicPartition, int]) -> tupl
         for place, info in state.partitions.items()
         if place not in moved and _is_led_by_another(info)
     }
-    plan = Plan(moves, list(state.moving), to_elect, "oncelog cluster rebalance")
+    in_progress = [place for place in state.moving if place not in offline]
+    plan = Plan(moves, in_progress, to_elect, "oncelog cluster rebalance")
     return plan, is_balanced(layout)
+
+
+def without_leader(state: ClusterState) -> list[TopicPartition]:
+    """Return the partitions without a leader, in order."""
+    return sorted(place for place, info in state.partitions.items() if info.leader is None)
 
 
 def _is_led_by_another(info: PartitionInfo) -> bool:

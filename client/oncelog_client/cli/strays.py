@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, for_people, note, show
 from oncelog_client.cli.quantities import count_text, size_text
 from oncelog_client.core.strays import Stray, Verdict, judge, parse_stray
+from oncelog_client.errors import KafkaError
 from oncelog_client.values import PartitionInfo
 from oncelog_protocol.types import uuid_from_string
 
@@ -31,6 +33,10 @@ COLUMNS: Final = (
     Column("Reason"),
 )
 META: Final = "meta.properties"
+STRAY: Final = "-stray"
+DELETED: Final = "-delete"
+# Number of topics in one request.
+AT_ONCE: Final = 500
 
 
 @click.command(
@@ -38,14 +44,20 @@ META: Final = "meta.properties"
 )
 @click.argument("data", metavar="DATA")
 @click.option("--execute", is_flag=True, help="Delete the removable folders. Else only show all.")
+@click.option(
+    "--unknown-topics",
+    is_flag=True,
+    help="Also folders of topics that the cluster does not have.",
+)
 @connection_options
 @output_option
-def strays(*, data: str, execute: bool, output: str, **_: object) -> None:
+def strays(*, data: str, execute: bool, unknown_topics: bool, output: str, **_: object) -> None:
     """Show the stray folders in a broker's data directory on this computer.
 
     A broker that was down while a partition was deleted or moved away puts its folder aside as
-    `…-stray`. It is removable if the topic is deleted, or if all replicas of the partition are in
-    sync.
+    `…-stray`. It is removable if all replicas of the partition are in sync. If the cluster has no
+    such topic, the topic was deleted, or its metadata was lost: --unknown-topics makes the folder
+    removable.
     """
     folder = Path(data)
     cluster_id, broker_id = _owner(folder)
@@ -58,8 +70,11 @@ def strays(*, data: str, execute: bool, output: str, **_: object) -> None:
                 f"{folder} belongs to the cluster {cluster_id}, and the brokers to the cluster"
                 f" {described.cluster_id}: see --bootstrap-server"
             )
-        partitions = await _partitions(admin)
-        return [(stray, judge(stray, partitions, broker_id)) for stray in found]
+        topics = await _topics(admin, {stray.topic_id for stray in found if stray.topic_id})
+        return [
+            (stray, judge(stray, topics, broker_id, unknown_topics=unknown_topics))
+            for stray in found
+        ]
 
     judged = ask(call)
     rows: list[tuple[Any, ...]] = [
@@ -71,10 +86,18 @@ def strays(*, data: str, execute: bool, output: str, **_: object) -> None:
     text = f"{count_text(len(removable), 'folder')}, {_total(removable)}"
     if execute:
         for stray in removable:
-            shutil.rmtree(folder / stray.folder)
+            remove(folder, stray)
         note(f"deleted: {text}")
     elif removable and for_people(output):
         note(f"nothing was changed: --execute deletes {text}")
+
+
+def remove(data: Path, stray: Stray) -> None:
+    """Delete a folder. Its new name first says so, as for a deleted partition: the next start of
+    the broker completes a deletion that a kill has interrupted."""
+    marked = data / f"{stray.folder.removesuffix(STRAY)}{DELETED}"
+    (data / stray.folder).rename(marked)
+    shutil.rmtree(marked)
 
 
 def _total(strays: list[Stray]) -> str:
@@ -114,11 +137,18 @@ def _topic_id(path: Path) -> bytes | None:
         return None
 
 
-async def _partitions(admin: Admin) -> dict[bytes, dict[int, PartitionInfo]]:
-    """Return all partitions of the cluster by topic id and number."""
-    topics = await admin.list_topics(list_internal=True)
-    described = await admin.describe_topics(topics) if topics else {}
-    return {
-        topic.topic_id: {info.partition: info for info in topic.partitions}
-        for topic in described.values()
-    }
+async def _topics(
+    admin: Admin, topic_ids: Collection[bytes]
+) -> dict[bytes, dict[int, PartitionInfo] | KafkaError]:
+    """Return the partitions of each topic by number, or the error of its id. A list of all topics
+    is no proof that one is deleted: it lacks those that the user may not describe."""
+    found: dict[bytes, dict[int, PartitionInfo] | KafkaError] = {}
+    ids = sorted(topic_ids)
+    for start in range(0, len(ids), AT_ONCE):
+        described = await admin.describe_topics_by_id(ids[start : start + AT_ONCE])
+        for topic_id, topic in described.items():
+            if isinstance(topic, KafkaError):
+                found[topic_id] = topic
+            else:
+                found[topic_id] = {info.partition: info for info in topic.partitions}
+    return found

@@ -43,10 +43,13 @@ async def set_throttle(
         await admin.alter_configs(changes)
 
 
-async def remove_throttle(admin: Admin, topics: Collection[str], alive: Collection[int]) -> bool:
-    """Remove the throttle of moves of these topics, and the rates of each broker. Throttled
-    replicas `*`, and the default rates of all brokers, are an operator's, and stay. Return True if
-    there was a throttle. Raises KafkaError."""
+async def remove_throttle(
+    admin: Admin, topics: Collection[str], alive: Collection[int], *, has_rates: bool = False
+) -> bool:
+    """Remove the throttle of moves of these topics, and the rates of each live broker. Throttled
+    replicas `*`, and the default rates of all brokers, are an operator's, and stay. `has_rates`:
+    the caller has set rates, which are removed even if no topic has throttled replicas any more.
+    Return True if there was a throttle. Raises KafkaError."""
     from oncelog_client.admin import AlterConfigOp, ConfigResource, ResourceType
 
     changes: dict[ConfigResource, list[AlterConfigOp]] = {}
@@ -56,7 +59,7 @@ async def remove_throttle(admin: Admin, topics: Collection[str], alive: Collecti
             changes[ConfigResource(ResourceType.TOPIC, topic)] = [
                 AlterConfigOp(name, op="delete") for name in own
             ]
-    if not changes:
+    if not (changes or has_rates):
         return False
     for broker in alive:
         changes[ConfigResource(ResourceType.BROKER, str(broker))] = [

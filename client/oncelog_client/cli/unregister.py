@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from oncelog_client.cli.cluster_state import ClusterState, cluster_state
+from oncelog_client.cli.cluster_state import ClusterState, cluster_state, sees_all_topics
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Tool, examples=["cluster unregister 3"])
 @click.argument("broker_id", metavar="ID", type=int)
-@click.option(
-    "--force", is_flag=True, help="Also if no other replica has all records of a partition."
-)
+@click.option("--force", is_flag=True, help="Also if it may have the last copy of records.")
 @connection_options
 def unregister(*, broker_id: int, force: bool, **_: object) -> None:
     """Unregister a stopped broker that will not come back.
@@ -48,6 +46,12 @@ def unregister(*, broker_id: int, force: bool, **_: object) -> None:
                     " unregister the broker nevertheless by --force"
                 )
             note(text)
+        elif not (force or await sees_all_topics(admin)):
+            raise Failed(
+                "only the topics that this user may describe were examined, and none has its last"
+                f" copy on broker {broker_id}. If there are no other topics, unregister the broker"
+                " by --force"
+            )
         await admin.unregister_broker(broker_id)
         return state
 

@@ -1,6 +1,7 @@
 """Stray folders of a data directory: partitions that a start of the broker has put aside, because
 they were deleted or moved to other brokers while the broker was down. They can be removed if the
-cluster has whole copies, or has deleted the topic."""
+cluster has whole copies. If the cluster has no such topic, the topic was deleted, or its metadata
+was lost: only an operator knows which."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from oncelog_client.errors import KafkaError
 from oncelog_client.values import PartitionInfo
+from oncelog_protocol.errors import ErrorCode
 
 # A text, not a compiled pattern, because most commands need none. The topic's name may be cut.
 _NAME: Final = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d{1,10})\.[0-9a-f]{32}-stray"
@@ -38,16 +41,25 @@ def parse_stray(folder: str) -> tuple[str, int] | None:
 
 
 def judge(
-    stray: Stray, partitions: Mapping[bytes, Mapping[int, PartitionInfo]], broker_id: int
+    stray: Stray,
+    topics: Mapping[bytes, Mapping[int, PartitionInfo] | KafkaError],
+    broker_id: int,
+    *,
+    unknown_topics: bool = False,
 ) -> Verdict:
-    """Return whether a stray folder of the broker can be removed. `partitions` are all partitions
-    of the cluster, by topic id and number."""
+    """Return whether a stray folder of the broker can be removed. `topics` has the partitions of
+    each topic by number, or the error of its id. `unknown_topics`: the operator says that topics
+    which the cluster does not know are deleted."""
     if stray.topic_id is None:
         return Verdict(False, "the topic id in partition.metadata cannot be read")
-    of_topic = partitions.get(stray.topic_id)
-    if of_topic is None:
-        return Verdict(True, "the topic is deleted")
-    info = of_topic.get(stray.partition)
+    found = topics.get(stray.topic_id)
+    if found is None:
+        return Verdict(False, "the broker did not describe the topic")
+    if isinstance(found, KafkaError):
+        if found.code is not ErrorCode.UNKNOWN_TOPIC_ID:
+            return Verdict(False, f"the topic is not known: {found.code.name}")
+        return Verdict(unknown_topics, "the cluster has no such topic")
+    info = found.get(stray.partition)
     if info is None:
         return Verdict(False, "the topic has no such partition")
     if broker_id in info.replicas:

@@ -30,6 +30,7 @@ class Admin(Facade):
     delete_topics = blocking(admin.Admin.delete_topics)
     list_topics = blocking(admin.Admin.list_topics)
     describe_topics = blocking(admin.Admin.describe_topics)
+    describe_topics_by_id = blocking(admin.Admin.describe_topics_by_id)
     create_partitions = blocking(admin.Admin.create_partitions)
     delete_records = blocking(admin.Admin.delete_records)
     create_acls = blocking(admin.Admin.create_acls)

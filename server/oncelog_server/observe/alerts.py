@@ -52,6 +52,15 @@ ALERTS: Final = (
         "{{ $value }} partitions of {{ $labels.instance }} are offline",
         "partition-offline",
     ),
+    # Each broker has the number of the whole cluster.
+    Alert(
+        "OncelogPartitionsWithoutLeader",
+        f"max({metrics.OFFLINE_PARTITIONS.name}) > 0",
+        1,
+        CRITICAL,
+        "{{ $value }} partitions of the cluster have no leader",
+        "partitions-without-leader",
+    ),
     Alert(
         "OncelogMetadataStoreSilent",
         f"{metrics.STORE_SILENCE.name} > 0",

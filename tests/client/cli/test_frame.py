@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from oncelog_client import cli
 from oncelog_client.cli import COMMANDS, KNOWN_EXTENSIONS, oncelog
+from oncelog_client.cli.cluster import EXTENSIONS
 from oncelog_client.cli.extensions import GROUP, names_in_group
 from oncelog_client.cli.options import parse_settings, read_properties
 
@@ -33,6 +34,15 @@ def test_help_lists_every_command_without_importing_one() -> None:
     assert imported == "[]"
     for name in (*COMMANDS, *KNOWN_EXTENSIONS):
         assert any(line.split()[:1] == [name] for line in shown), name
+
+
+def test_help_of_the_cluster_needs_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, _, _ in EXTENSIONS.values():
+        monkeypatch.setitem(sys.modules, module, None)
+    result = CliRunner().invoke(oncelog, ["cluster", "--help"])
+    assert result.exit_code == 0, result.output
+    shown = {line.split()[0] for line in result.output.splitlines() if line.split()}
+    assert EXTENSIONS.keys() <= shown
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,0 +1,138 @@
+"""Plans of moves and their steps, when brokers stop and other requests come in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from oncelog_client.admin import Admin
+from oncelog_client.cli import strays
+from oncelog_client.cli.cluster_state import ClusterState, sees_all_topics
+from oncelog_client.cli.reassigning import Plan, cancel, summary
+from oncelog_client.cli.rebalance import balanced_plan
+from oncelog_client.cli.throttling import remove_throttle
+from oncelog_client.core.move_throttles import RATES
+from oncelog_client.core.replica_layout import Move
+from oncelog_client.core.strays import Stray
+from oncelog_client.errors import KafkaError
+from oncelog_client.values import Node, PartitionInfo, TopicPartition
+from oncelog_protocol.errors import ErrorCode
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def state(*partitions: PartitionInfo, alive: Iterable[int] = (1, 2)) -> ClusterState:
+    return ClusterState(
+        {broker: Node(broker, "h", 1, None) for broker in alive},
+        {},
+        {TopicPartition(info.topic, info.partition): info for info in partitions},
+        {},
+    )
+
+
+def info(partition: int, leader: int | None, *replicas: int) -> PartitionInfo:
+    return PartitionInfo("t", partition, leader, 1, replicas, replicas)
+
+
+def test_a_partition_without_a_leader_is_not_in_the_plan() -> None:
+    """Its move would not end, because nothing can copy its records."""
+    led = [info(number, 1, 1) for number in (1, 2, 3)]
+    plan, _ = balanced_plan(state(info(0, None, 1), *led), {})
+    assert plan.moves
+    assert A not in {move.place for move in plan.moves}
+
+
+def test_a_leader_that_is_not_alive_does_not_count() -> None:
+    plan = Plan([Move(A, (1,), (2,)), Move(B, (1,), (3,))], (), {}, "")
+    present = state(info(0, 1, 1), info(1, 1, 1))
+    assert "1 leader to move" in summary(plan, present, {})
+
+
+class Moving:
+    """A controller with moves in progress, in place of the admin client."""
+
+    def __init__(self, *moving: TopicPartition) -> None:
+        self.moving = set(moving)
+        self.changes: list[Any] = []
+
+    async def alter_partition_reassignments(
+        self, wanted: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> None:
+        ended = wanted.keys() - self.moving
+        self.moving -= wanted.keys()
+        if ended:
+            raise KafkaError("", ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+
+    async def list_partition_reassignments(self) -> dict[TopicPartition, None]:
+        return dict.fromkeys(self.moving)
+
+    async def list_topics(self, *, list_internal: bool) -> dict[str, None]:
+        return {}
+
+    async def describe_cluster(self) -> Any:
+        return state_of_nodes()
+
+    async def alter_configs(self, changes: Any) -> None:
+        self.changes.append(changes)
+
+
+def state_of_nodes() -> Any:
+    class Described:
+        nodes = (Node(1, "h", 1, None),)
+
+    return Described()
+
+
+def test_a_move_that_has_ended_counts_as_cancelled() -> None:
+    admin = Moving(B)
+    assert asyncio.run(cancel(cast(Admin, admin), [A, B])) == [A, B]
+    assert admin.moving == set()
+
+
+@pytest.mark.parametrize("has_rates", [True, False])
+def test_rates_are_removed_without_a_topic_only_if_the_caller_has_set_them(has_rates: bool) -> None:
+    admin = Moving()
+    removed = asyncio.run(remove_throttle(cast(Admin, admin), [], [1], has_rates=has_rates))
+    assert removed is has_rates
+    names = [[op.name for op in ops] for changes in admin.changes for ops in changes.values()]
+    assert names == ([list(RATES)] if has_rates else [])
+
+
+@pytest.mark.parametrize(
+    ("code", "sees_all"),
+    [
+        (ErrorCode.SECURITY_DISABLED, True),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, False),
+        (None, False),
+    ],
+)
+def test_only_without_an_authorizer_a_user_surely_sees_all_topics(
+    code: ErrorCode | None, sees_all: bool
+) -> None:
+    class Rules:
+        async def describe_acls(self) -> list[None]:
+            if code is not None:
+                raise KafkaError("", code)
+            return []
+
+    assert asyncio.run(sees_all_topics(cast(Admin, Rules()))) is sees_all
+
+
+def test_a_deletion_that_is_killed_leaves_a_folder_that_the_broker_deletes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unique = "0123456789abcdef" * 2
+    (tmp_path / f"t-0.{unique}-stray").mkdir()
+
+    def killed(path: Path) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", killed)
+        with pytest.raises(SystemExit):
+            strays.remove(tmp_path, Stray(f"t-0.{unique}-stray", "t", 0, None, 0))
+    assert [path.name for path in tmp_path.iterdir()] == [f"t-0.{unique}-delete"]
