@@ -29,6 +29,7 @@ from oncelog_client.core.missing_rows import RULES, missing_rows
 from oncelog_client.errors import AbortableError, RetriableError
 from oncelog_protocol.apis import APIS, ApiKey
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.types import uuid_to_string
 from tests.client.scripted_broker import TOPIC, Script, ScriptedBroker, messages, simulated
 
 SERVER = "broker:9092"
@@ -303,6 +304,16 @@ def test_a_description_of_a_topic_missing_from_the_metadata_fails() -> None:
         await admin.close()
 
     simulated(broker, scenario)
+
+
+def test_a_topic_that_is_requested_by_its_id_is_found_by_its_id() -> None:
+    m = messages(ApiKey.METADATA)
+    first, second = b"1" * 16, b"2" * 16
+    rows = [m.MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in (first, second)]
+    request = m.MetadataRequest(topics=rows)
+    response = m.MetadataResponse(topics=[m.MetadataResponseTopic(name="t", topic_id=first)])
+    missing = [uuid_to_string(second)]
+    assert missing_rows(ApiKey.METADATA, request, response, 12) == missing
 
 
 def test_each_missing_row_among_several_rows_is_found() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Set
 from typing import Any, Final
 
 from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.types import uuid_to_string
 
 Keys = Set[Any]
 # The function returns the keys in the request and the keys in the response, in a given version.
@@ -89,6 +90,16 @@ def _entity(entry: Any) -> frozenset[tuple[str, str | None]]:
     return frozenset((part.entity_type, part.entity_name) for part in entry.entity)
 
 
+def _topics(request: Any, response: Any, version: int) -> tuple[Keys, Keys]:
+    """Return the topics by name. A topic that is requested by its id has that id as its key."""
+    rows = request.topics or ()
+    asked = {uuid_to_string(row.topic_id) if row.name is None else row.name for row in rows}
+    found = {row.name for row in response.topics}
+    if any(row.name is None for row in rows):
+        found |= {uuid_to_string(row.topic_id) for row in response.topics}
+    return asked, found
+
+
 def _coordinators(request: Any, response: Any, version: int) -> tuple[Keys, Keys]:
     if version < _FIND_SEVERAL:
         return _NOTHING, _NOTHING
@@ -143,10 +154,7 @@ def _resources(rows: Iterable[Any]) -> Iterable[Any]:
 
 RULES: Final[dict[ApiKey, Rule]] = {
     ApiKey.API_VERSIONS: _no_rows,
-    ApiKey.METADATA: _named(
-        lambda request: [row.name for row in request.topics or ()],
-        lambda response: [row.name for row in response.topics],
-    ),
+    ApiKey.METADATA: _topics,
     ApiKey.FIND_COORDINATOR: _coordinators,
     # Records. The rules of Produce and Fetch are for calls outside the sender and the fetcher.
     ApiKey.PRODUCE: _partitions("topic_data", "responses"),
