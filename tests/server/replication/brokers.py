@@ -49,6 +49,8 @@ class Cluster:
             "replica_fetch_wait_max_ms": 200,
             # The metadata is not in the data directories.
             "oncelog_etcd_endpoints": ("http://unused:2379",),
+            # It would call this etcd. A broker that a test kills has no process of its own.
+            "oncelog_exit_monitor_enable": False,
             **settings,
         }
         self.store = MemoryStore(now_ms=lambda: int(time.monotonic() * 1000))
