@@ -26,11 +26,11 @@ from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.observe.audit_log import logged_changes
 from oncelog_server.observe.fences import log_stray_markers, logged_fences
 from oncelog_server.producer_id_supply import ProducerIdSupply
+from oncelog_server.producing.adding_retry import COORDINATOR_MS, AddingRetry
 from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.quotas.windows import Windows
 from oncelog_server.security.authorizer import Authorizer
 from oncelog_server.storage.files import StorageError
-from oncelog_server.transaction.adding_retry import COORDINATOR_MS, AddingRetry
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.marker_delivery import ImageLeaders, LocalMarkers
 from oncelog_server.transaction.partition_adding import PartitionAdding

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from oncelog_protocol.features import GROUP_TRANSACTIONS
 from oncelog_server.cluster.producer_id_owners import ProducerIdOwners
 from oncelog_server.deferred import Deferred
+from oncelog_server.producing.adding_retry import NEVER, AddingRetry
 from oncelog_server.security.audit_trail import AuditTrail
-from oncelog_server.transaction.adding_retry import NEVER, AddingRetry
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
 from oncelog_server.views.broker import ReplicationView
 

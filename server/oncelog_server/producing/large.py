@@ -71,9 +71,11 @@ class LargeProduce:
         coordinator."""
         if result is not None and result.code is not NONE:
             whole = self._part(())
-            for append in self._unknown:
-                whole.refuse_added(append, result)
-                yield
+            # If the coordinator is asked again, the parts do so, each for its own partitions.
+            if not whole.is_tried_again(result.code, whole.adding_retry.monotonic_ms()):
+                for append in self._unknown:
+                    whole.refuse_added(append, result)
+                    yield
         waits = []
         for start in range(0, len(self._appends), PART):
             later = self._part(self._appends[start : start + PART]).run()

@@ -22,10 +22,10 @@ from oncelog_server.log.results import Appended
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.refused_sequences import EarlySequences, TopicKey
 from oncelog_server.partition.verification import VerificationGuard
+from oncelog_server.producing.adding_retry import NEVER, AddingRetry
 from oncelog_server.refusal import Refused
 from oncelog_server.timers import Timers
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.adding_retry import NEVER, AddingRetry
 from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import TransactionResult
@@ -93,6 +93,13 @@ def transactional_of(appends: Iterable[PartitionAppend]) -> list[PartitionAppend
     ]
 
 
+class _Tried(msgspec.Struct):
+    """The requests to the coordinator so far. `since_ms`: the time of the first one."""
+
+    since_ms: int
+    attempts: int = 0
+
+
 class Produce(msgspec.Struct, eq=False):
     """A Produce request.
 
@@ -127,7 +134,7 @@ class Produce(msgspec.Struct, eq=False):
             if self.verifies or self.adds_partitions:
                 unknown = [append for append in self.transactional if self.is_unknown(append)]
                 if unknown:
-                    return self._ask_first(unknown, self.adding_retry.monotonic_ms())
+                    return self._ask_first(unknown, _Tried(self.adding_retry.monotonic_ms()))
         return self._append_all()
 
     def _check_transactional(self) -> bool:
@@ -179,15 +186,16 @@ class Produce(msgspec.Struct, eq=False):
         except Refused as refused:
             return TransactionResult(refused.code)
 
-    def _ask_first(self, unknown: list[PartitionAppend], since_ms: int) -> Deferred[None] | None:
-        """Ask the coordinator, then append. `since_ms`: the time of the first attempt."""
+    def _ask_first(self, unknown: list[PartitionAppend], tried: _Tried) -> Deferred[None] | None:
+        """Ask the coordinator, then append."""
         result = self.ask(unknown)
+        tried.attempts += 1
         if isinstance(result, TransactionResult):
-            return self._append_known(unknown, result, since_ms)
-        return self._append_later(unknown, result, since_ms)
+            return self._append_known(unknown, result, tried)
+        return self._append_later(unknown, result, tried)
 
     def _append_later(
-        self, unknown: list[PartitionAppend], pending: Deferred[TransactionResult], since_ms: int
+        self, unknown: list[PartitionAppend], pending: Deferred[TransactionResult], tried: _Tried
     ) -> Deferred[None] | None:
         # A result that comes later needs guards, because the transaction may end meanwhile: also
         # those of partitions that have a batch of it already. An immediate result needs none.
@@ -196,7 +204,7 @@ class Produce(msgspec.Struct, eq=False):
 
         def go_on(result: TransactionResult) -> Deferred[None] | None:
             try:
-                return self._append_known(unknown, result, since_ms)
+                return self._append_known(unknown, result, tried)
             finally:
                 self._end_verification(guarded)
 
@@ -213,24 +221,35 @@ class Produce(msgspec.Struct, eq=False):
             if append.records is not None:
                 append.records = memoryview(bytearray(append.records))
 
-    def _ask_again(self, unknown: list[PartitionAppend], since_ms: int) -> Deferred[None] | None:
-        """Repeat the request to the coordinator after the back-off. Each attempt has a guard of its
-        own, because markers of the last transaction may come between two attempts."""
+    def is_tried_again(self, code: ErrorCode, since_ms: int) -> bool:
+        """Return True if the coordinator is asked again after this error."""
+        return self.adds_partitions and self.adding_retry.is_due(code, since_ms)
+
+    def _ask_again(
+        self, unknown: list[PartitionAppend], code: ErrorCode, tried: _Tried
+    ) -> Deferred[None] | None:
+        """Repeat the request to the coordinator after a pause, also for a client that has hung up:
+        a client may do so right after its last request.
+
+        Each attempt has guards of its own, because markers of the last transaction may come between
+        two attempts.
+        """
         self._keep_records()
         waited: Deferred[None] = Deferred()
-        self.timers.call_later(self.adding_retry.backoff_ms, lambda: waited.complete(None))
+        pause_ms = self.adding_retry.pause_ms(code, tried.attempts)
+        self.timers.call_later(pause_ms, lambda: waited.complete(None))
 
         def again(_: None) -> Deferred[None] | None:
-            return self._ask_first(unknown, since_ms)
+            return self._ask_first(unknown, tried)
 
         return then_ask(waited, again)
 
     def _append_known(
-        self, unknown: list[PartitionAppend], result: TransactionResult, since_ms: int
+        self, unknown: list[PartitionAppend], result: TransactionResult, tried: _Tried
     ) -> Deferred[None] | None:
         """Append the batches that the coordinator's result allows, or try again."""
-        if self.adds_partitions and self.adding_retry.is_due(result.code, since_ms):
-            return self._ask_again(unknown, since_ms)
+        if self.is_tried_again(result.code, tried.since_ms):
+            return self._ask_again(unknown, result.code, tried)
         if result.code is not NONE:
             for append in unknown:
                 self.refuse_added(append, result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Partition
+from oncelog_server.producing.adding_retry import NEVER, AddingRetry
 from oncelog_server.producing.produce import (
     ACKS_ALL,
     PartitionAppend,
@@ -17,7 +19,6 @@ from oncelog_server.producing.produce import (
 )
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.adding_retry import NEVER, AddingRetry
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
 from tests.server.log.driver import NOW_MS, batch
@@ -85,12 +86,24 @@ class Broker:
         for append in appends:
             if append.partition is None:
                 append.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        flagged = transactional_of(appends)
-        later = Produce(
-            appends, flagged, transactional_id, acks, adds_partitions, self.add, NOW_MS,
-            TIMEOUT_MS, self.timers, adding_retry=self.adding_retry,
-        ).run()  # fmt: skip
-        return appends, later
+        request = self.part(
+            appends, transactional_id=transactional_id, acks=acks, adds_partitions=adds_partitions
+        )
+        return appends, request.run()
+
+    def part(
+        self,
+        appends: Sequence[PartitionAppend],
+        *,
+        transactional_id: str | None = "t",
+        acks: int = ACKS_ALL,
+        adds_partitions: bool = True,
+    ) -> Produce:
+        """Return a request of these appends, or a part of a large request."""
+        return Produce(
+            list(appends), transactional_of(appends), transactional_id, acks, adds_partitions,
+            self.add, NOW_MS, TIMEOUT_MS, self.timers, adding_retry=self.adding_retry,
+        )  # fmt: skip
 
     @property
     def ends(self) -> list[int]:

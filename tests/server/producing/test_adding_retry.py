@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
-from oncelog_server.producing.produce import PartitionAppend
+from oncelog_server.producing.adding_retry import AddingRetry
+from oncelog_server.producing.large import LargeProduce
+from oncelog_server.producing.produce import PartitionAppend, transactional_of
 from oncelog_server.refusal import Refused
-from oncelog_server.transaction.adding_retry import AddingRetry
+from oncelog_server.slices import Steps
 from oncelog_server.transaction.results import BUSY, SUCCESS, TransactionResult
 from tests.server.partition.partitions import mark
+from tests.server.producing.appends import append_of
 from tests.server.producing.driver import NONE, Broker, codes, transactional
+
+T = TypeVar("T")
 
 BACKOFF_MS, MAX_MS, MOVING_MS = 20, 100, 1_000
 MOVING = [
@@ -69,6 +76,18 @@ def test_markers_of_the_last_transaction_may_come_between_the_attempts() -> None
     assert codes(appends) == [NONE]
 
 
+def test_an_attempt_with_an_immediate_result_needs_no_guard() -> None:
+    """The coordinator has moved to this broker."""
+    broker = retrying()
+    broker.answer = first = pending()
+    appends, later = produce(broker)
+    first.complete(BUSY)
+    broker.answer = SUCCESS
+    broker.timers.advance(BACKOFF_MS)
+    assert later.done
+    assert codes(appends) == [NONE]
+
+
 def test_a_marker_during_an_attempt_still_refuses_the_batch() -> None:
     broker = retrying()
     appends, later = produce(broker)
@@ -111,8 +130,9 @@ def test_the_batch_waits_while_the_coordinator_moves(code: ErrorCode) -> None:
     appends, later = produce(broker)
     broker.timers.advance(MOVING_MS - 1)
     assert not later.done
+    assert len(broker.asked) == 6, "after 0, 20, 60, 140, 300 and 620 ms"
     broker.answer = SUCCESS
-    broker.timers.advance(BACKOFF_MS)
+    broker.timers.advance(MOVING_MS)
     assert later.done
     assert codes(appends) == [NONE]
 
@@ -122,7 +142,7 @@ def test_a_coordinator_that_stays_away_is_no_error_of_the_transaction(code: Erro
     broker = retrying()
     broker.answer = TransactionResult(code)
     appends, later = produce(broker)
-    broker.timers.advance(MOVING_MS)
+    broker.timers.advance(2 * MOVING_MS)
     assert later.done
     assert codes(appends) == [ErrorCode.NOT_ENOUGH_REPLICAS]
 
@@ -142,3 +162,43 @@ def test_a_verification_is_not_retried() -> None:
     appends, later = broker.produce(transactional(), adds_partitions=False)
     assert later is None
     assert codes(appends) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+
+
+def run(steps: Steps[T]) -> T:
+    """Run all steps. Return their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+
+def test_the_parts_of_a_large_request_wait_too() -> None:
+    """The coordinator is asked for the whole request first, and then by each part."""
+    broker = retrying()
+    appends = [
+        append_of(index, transactional(epoch=EPOCH), partition)
+        for index, partition in enumerate(broker.partitions)
+    ]
+    large = LargeProduce(appends, transactional_of(appends), broker.part)
+    result = run(large.ask())
+    assert result is BUSY
+    waits = run(large.append(result))
+    assert codes(appends) == [NONE] * 3
+    broker.answer = SUCCESS
+    broker.timers.advance(BACKOFF_MS)
+    assert all(wait.done for wait in waits)
+    assert codes(appends) == [NONE] * 3
+    assert broker.ends == [1, 1, 1]
+
+
+def test_a_large_request_is_refused_by_any_other_error() -> None:
+    broker = retrying()
+    broker.answer = TransactionResult(ErrorCode.PRODUCER_FENCED)
+    appends = [append_of(0, transactional(epoch=EPOCH), broker.partitions[0])]
+    large = LargeProduce(appends, transactional_of(appends), broker.part)
+    result = run(large.ask())
+    assert isinstance(result, TransactionResult)
+    assert run(large.append(result)) == []
+    assert codes(appends) == [ErrorCode.INVALID_PRODUCER_EPOCH]

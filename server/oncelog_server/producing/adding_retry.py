@@ -28,9 +28,11 @@ _MOVING: Final = frozenset(
 
 
 class AddingRetry(msgspec.Struct, frozen=True):
-    """Attempts every `backoff_ms` (add.partitions.to.txn.retry.backoff.ms): for at most `busy_ms`
-    (add.partitions.to.txn.retry.backoff.max.ms) while the last transaction completes, and for at
-    most `moving_ms` while the coordinator moves."""
+    """While the last transaction completes, the broker tries every `backoff_ms`
+    (add.partitions.to.txn.retry.backoff.ms), for at most `busy_ms`
+    (add.partitions.to.txn.retry.backoff.max.ms). While the coordinator moves, it tries for at most
+    `moving_ms`. Each pause is then twice the one before, because many producers wait for the same
+    coordinator."""
 
     monotonic_ms: Callable[[], int]
     backoff_ms: int
@@ -46,6 +48,10 @@ class AddingRetry(msgspec.Struct, frozen=True):
         else:
             return False
         return self.monotonic_ms() - since_ms < limit_ms
+
+    def pause_ms(self, code: ErrorCode, attempts: int) -> int:
+        """Return the time before the next attempt, after so many attempts with this error."""
+        return self.backoff_ms << (attempts - 1 if code in _MOVING else 0)
 
 
 NEVER: Final = AddingRetry(lambda: 0, 1, 0)
