@@ -46,6 +46,7 @@ RENAMED = {
 # Phrases that no sentence contains, as expressions for whole words, and their replacement.
 PHRASES = {
     r"of which": "a second sentence",
+    r"whose": "with, or a second sentence",
     r"(go|goes|went|going) on": "continues, or what happens",
     r"(wins?|won) (over|against)": "overrides",
     r"all the same": "nevertheless",
@@ -294,6 +295,7 @@ def test_a_banned_word_is_found_alone_and_in_names(text: str, offence: str) -> N
     ("text", "found"),
     [
         ("three lists, of which one is empty", ["of which"]),
+        ("a batch whose response was lost", ["whose"]),
         ("the query\n    goes on", ["goes on"]),
         ("The retry went on for a minute.", ["went on"]),
         ("acks is none of all, -1, 0, 1", ["is none of"]),

@@ -22,7 +22,7 @@ def _command_line() -> None:
 
 
 def _check_health(arguments: list[str]) -> None:
-    """Run `oncelog health` and exit, without click, whose import takes as long as the check. Return
+    """Run `oncelog health` and exit, without click: its import takes as long as the check. Return
     if the arguments need click: for help, and for errors."""
     import os
 

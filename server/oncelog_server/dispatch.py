@@ -295,7 +295,7 @@ class Dispatch:
 
 
 def _metered(handle: Handle) -> Handle:
-    """Return a handler whose requests count against the quotas of their clients."""
+    """Return a handler that counts its requests against the quotas of their clients."""
 
     def metered(services: BrokerServices, context: RequestContext, request: Any) -> Any:
         assert context.meter is not None

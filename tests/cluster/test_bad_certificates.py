@@ -1,5 +1,5 @@
-"""A broker whose certificate the others refuse is not in sync, says why, and is back after its
-certificate is replaced."""
+"""If the others refuse a broker's certificate, the broker is not in sync and says why. It is back
+after its certificate is replaced."""
 
 from __future__ import annotations
 

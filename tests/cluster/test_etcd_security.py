@@ -1,5 +1,5 @@
-"""Secured brokers whose login at etcd is refused, or that meet a member of etcd with a certificate
-of another authority: they say so, stay alive, show no secret, and continue by themselves."""
+"""etcd refuses the login of secured brokers, or a member of etcd has a certificate of another
+authority: the brokers say so, stay alive, show no secret, and continue by themselves."""
 
 from __future__ import annotations
 

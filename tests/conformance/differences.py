@@ -86,14 +86,14 @@ FORGED_PRODUCER_ID = Difference(
     source="a later producer will get the id, and its first batch would count as a retry",
 )
 BUMP_TO_THE_LAST_EPOCH = Difference(
-    case="InitProducerId of a producer whose transaction timed out at epoch 32765",
+    case="InitProducerId after a timeout of the transaction at epoch 32765",
     kafka=ErrorCode.UNKNOWN_SERVER_ERROR,
     oncelog=ErrorCode.NONE,
     source="to abort the transaction, Kafka has bumped the epoch to the last one, and cannot bump "
     "it again",
 )
 RETRY_AT_THE_LAST_EPOCH = Difference(
-    case="a retried InitProducerId of a producer whose transaction timed out at epoch 32766",
+    case="a retried InitProducerId after a timeout of the transaction at epoch 32766",
     kafka=ErrorCode.PRODUCER_FENCED,
     oncelog=ErrorCode.NONE,
     source="after a lost response, the retry gets the same response (R14, E5)",
@@ -221,7 +221,7 @@ ONE_RESOURCE_OF_NO_TYPE = Difference(
 # --- after a restart
 
 DAMAGED_COORDINATOR = Difference(
-    case="InitProducerId for an id whose record in __transaction_state has a wrong CRC",
+    case="InitProducerId for an id with a wrong CRC of its record in __transaction_state",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.COORDINATOR_NOT_AVAILABLE,
     source="a coordinator that cannot load its log refuses: Kafka's coordinator does not know the "

@@ -102,7 +102,7 @@ AUTHENTICATION_MUTANTS: Final = (
     ),
     Mutant(
         "U11",
-        "a certificate whose name no rule matches is anonymous",
+        "a certificate is anonymous if no rule matches its name",
         "server/oncelog_server/security/principal_rules.py",
         '        raise NoRuleApplies(f"no rule of {SETTING} matches {name!r}")\n',
         '        return "ANONYMOUS"\n',

@@ -21,7 +21,7 @@ MACHINE_MUTANTS: Final = (
     ),
     Mutant(
         "BM2",
-        "a transaction whose response is lost counts as not carried out",
+        "a transaction with a lost response counts as not carried out",
         f"{_SHARED}/client.py",
         "            raise UnknownOutcome(str(error)) from error\n",
         "            raise OSError(str(error)) from error\n",

@@ -91,7 +91,7 @@ CLIENTS: Final[dict[str, Callable[[Login], SecuredClient]]] = {
 
 
 def java_client(login: Login, driver: JavaDriver) -> SecuredClient:
-    """Return Kafka's own client, whose admin client is that of kafka-topics."""
+    """Return Kafka's own client. Its admin client is that of kafka-topics."""
 
     def create(address: str, topic: str) -> int:
         common = ("--bootstrap-server", address, "--command-config", str(login.java_file))

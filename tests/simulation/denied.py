@@ -40,8 +40,8 @@ class Recording:
 
 
 class DeniedRequests:
-    """Serves the requests of a broker. `host`: the client whose denied requests are checked.
-    `broker` returns the broker, or None during its start."""
+    """Serves the requests of a broker. `host`: the client with the denied requests that are
+    checked. `broker` returns the broker, or None during its start."""
 
     def __init__(
         self,

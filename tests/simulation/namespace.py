@@ -150,7 +150,7 @@ class Namespace:
             self._forget(removed)
 
     def _forget(self, removed: set[Directory]) -> None:
-        """Drop the changes in directories whose removal is durable."""
+        """Drop the changes in directories with a durable removal."""
         left = []
         for change in self.journal:
             if change.directory not in removed:

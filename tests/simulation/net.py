@@ -94,7 +94,7 @@ class SimNet:
         self.servers: dict[tuple[str, int], SimServer] = {}
         self.links: dict[int, Link] = {}
         self.watch: Watcher | None = None
-        # Names of processes whose writes `watch` does not get.
+        # Names of processes: `watch` does not get their writes.
         self.unwatched: set[str] = set()
         self.small_window = False
         # A process is on the host of its name.

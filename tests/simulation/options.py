@@ -145,8 +145,8 @@ def draw_workloads(rng: Random) -> dict[str, int]:
 
 
 def draw_rights(rng: Random, options: Options) -> None:
-    """Add a client with changing rights to a third of the worlds, whose broker then has an
-    authorizer. It has its own random generator, so that it does not change the other options of a
-    seed."""
+    """Add a client with changing rights to a third of the worlds. The broker of such a world has an
+    authorizer. The client has its own random generator, so that it does not change the other
+    options of a seed."""
     if rng.random() < 1 / 3:
         options.workloads["rights"] = 1

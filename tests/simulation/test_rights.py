@@ -1,4 +1,4 @@
-"""Worlds with a client whose rights change (workload W9). A denied request has no effect (I20)."""
+"""Worlds with a client with changing rights (workload W9). A denied request has no effect (I20)."""
 
 from __future__ import annotations
 

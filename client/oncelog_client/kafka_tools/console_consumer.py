@@ -15,7 +15,8 @@ _RENAMED: Final = (
     Renamed("consumer.config", "command-config"),
     Renamed("property", "formatter-property"),
 )
-# The formatters and deserializers whose output `oncelog consume` has. Others are Java programs.
+# The formatters and deserializers with the output that `oncelog consume` has. Others are Java
+# programs.
 _FORMATTER: Final = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 _DESERIALIZERS: Final = (
     "org.apache.kafka.common.serialization.StringDeserializer",

@@ -50,7 +50,7 @@ Outcome = Refused | None
 
 class Elections(msgspec.Struct, frozen=True):
     """The writes of the elections that are possible, and the outcome for each partition. `unclean`
-    are the partitions whose new leader was neither in the ISR nor in the ELR."""
+    are the partitions with a new leader that was neither in the ISR nor in the ELR."""
 
     writes: list[Write]
     outcomes: Mapping[TopicPartition, Outcome]

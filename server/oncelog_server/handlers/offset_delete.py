@@ -38,7 +38,7 @@ def handle(
 def _accepted(
     services: BrokerServices, context: RequestContext, request: OffsetDeleteRequest
 ) -> tuple[OffsetDeleteRequest, list[OffsetDeleteResponseTopic]]:
-    """Return the request with the partitions whose offsets may be deleted, and the results of
+    """Return the request with the partitions that may lose their offsets, and the results of
     partitions that are not authorized or unknown."""
     image = services.metadata.image
     wanted: list[OffsetDeleteRequestTopic] = []

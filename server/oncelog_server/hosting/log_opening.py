@@ -30,7 +30,7 @@ from oncelog_server.transaction.producer_id_quota import PER_PARTITION, RefusedP
 
 log = structlog.get_logger("oncelog.partition")
 
-# The topics whose records are the state of a coordinator. If such a log has lost records in its
+# The records of these topics are the state of a coordinator. If such a log has lost records in its
 # middle, it is not served.
 _COORDINATED: Final = frozenset({TRANSACTION_STATE, CONSUMER_OFFSETS})
 

@@ -291,7 +291,7 @@ class Replicas:
 
         `epochs` are the broker epochs of the live brokers. A follower that is not in `epochs`, or
         has fetched with another broker epoch, may not join (KIP-903). None: all may join. Nor may a
-        follower whose last fetch was before `fetched_since_ms`."""
+        follower with a last fetch before `fetched_since_ms`."""
         if self._proposed_isr:
             return ()
         required = max(high_watermark, self.epoch_start_offset)

@@ -81,7 +81,7 @@ _KEY: Final = slice(0, 2)
 class SaslRules(msgspec.Struct, frozen=True):
     """The SASL of one listener. `exchanges` makes the exchange of each enabled mechanism, in the
     order of the setting; its argument is True for a re-authentication. `max_reauth_ms` has the
-    mechanisms whose sessions expire."""
+    mechanisms with sessions that expire."""
 
     exchanges: Mapping[SaslMechanism, Callable[[bool], SaslExchange]]
     max_reauth_ms: Mapping[SaslMechanism, int]

@@ -16,7 +16,7 @@ INVALID: Final = "pay!"
 GROUPS: Final = ("pay", "orders")
 IDS: Final = ("pay", "orders")
 UNKNOWN_PRODUCER: Final = 1_000_000
-# Users whose number is divisible by this create and delete topics.
+# Users with a number divisible by this create and delete topics.
 CHANGING: Final = 25
 TOPIC, BROKER = 2, 4
 

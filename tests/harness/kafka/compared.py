@@ -128,8 +128,8 @@ def _at(address: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _without_argparse(lines: list[str], options: set[str]) -> list[str]:
-    """Return the lines without the usage text of argparse4j, whose options are added to `options`,
-    and with its message as a single line without spaces."""
+    """Return the lines without the usage text of argparse4j, and with its message as a single line
+    without spaces. The options of that text are added to `options`."""
     start = next((n for n, line in enumerate(lines) if line.startswith(_ARGPARSE_USAGE)), None)
     if start is None:
         return lines
@@ -142,8 +142,8 @@ def _without_argparse(lines: list[str], options: set[str]) -> list[str]:
 
 
 def _lines(text: list[str], options: set[str]) -> list[str]:
-    """Return the lines without log, stack traces and the usage text of joptsimple, whose options
-    are added to `options`."""
+    """Return the lines without log, stack traces and the usage text of joptsimple. The options of
+    that text are added to `options`."""
     lines: list[str] = []
     in_usage = in_log = False
     for line in text:

@@ -14,7 +14,7 @@ from oncelog_server.requests.session import Handshake, Session
 
 
 class Serving:
-    """A server whose response the test gives up."""
+    """A server with a response that the test gives up."""
 
     def __init__(self) -> None:
         self.response: Deferred[Parts] = Deferred()

@@ -1,7 +1,7 @@
 """KIP-98, section "Authorization": each sentence is a test, which quotes it.
 
 The rights of every API are in the tables of `rights/`. Here the clients are two producers: alice,
-whose transaction is open, and mallory.
+with an open transaction, and mallory.
 """
 
 from __future__ import annotations

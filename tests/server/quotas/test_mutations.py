@@ -16,7 +16,7 @@ LIMIT = 1.0
 
 
 class Client:
-    """A client whose requests share a bucket. The test moves `now_ms`."""
+    """A client with one bucket for its requests. The test moves `now_ms`."""
 
     def __init__(self) -> None:
         self.now_ms = 0

@@ -33,7 +33,7 @@ WORK_MS = 300
 
 
 class Worked:
-    """A handler whose requests take WORK_MS of the event loop."""
+    """A handler with requests that take WORK_MS of the event loop."""
 
     def __init__(self, answer: Callable[[], Any]) -> None:
         self._answer = answer

@@ -20,7 +20,7 @@ class Committed:
         return iter(self._batches)
 
     def forget(self, partition: str) -> None:
-        """Forget the batches of a partition whose topic was deleted."""
+        """Forget the batches of a partition of a deleted topic."""
         self._batches.pop(partition, None)
 
     def end(self, partition: str) -> int:

@@ -1,4 +1,4 @@
-"""Transactions whose coordinator, or the leader of a partition, is lost at a chosen point. The
+"""The coordinator of a transaction, or the leader of a partition, is lost at a chosen point. The
 crash matrix has more points; here something else happens at them."""
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def test_b29_a_broker_reaches_the_other_brokers_and_not_etcd() -> None:
 
 
 class ChangingVersion(ClusterWorld):
-    """A cluster whose transaction.version changes under its clients, so that the coordinators send
+    """The cluster's transaction.version changes under its clients, so that the coordinators send
     markers of both versions."""
 
     async def work(self, faults: list[Fault]) -> None:

@@ -1,5 +1,5 @@
-"""A cluster with one transaction whose coordinator and leaders are different brokers, and a trap at
-one of its points."""
+"""A cluster with one transaction and a trap at one of its points. The transaction's coordinator and
+leaders are different brokers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class TransactionStage(Stage):
             self.trap.all_committed(node.broker_id, str(partition.topic_partition))
 
     def here(self) -> MemberNode | None:
-        """Return the broker whose callback runs now."""
+        """Return the broker that runs a callback now."""
         process = CURRENT.get()
         return None if process is None else self.node_of(process)
 

@@ -199,7 +199,7 @@ class ClusterWorld(BaseWorld):
         self.heal()
 
     async def work(self, faults: list[Fault]) -> None:
-        """Run all clients and faults in a cluster whose topics exist."""
+        """Run all clients and faults in a cluster with its topics."""
         self._make_clients()
         lives = self.start_clients()
         acting = ClusterFaults(self)

@@ -1,5 +1,5 @@
-"""W9: a client whose rights change all the time. It may do nothing to the transactions, groups and
-topics of other clients, and some of its other rights are taken away and given back.
+"""W9: a client with rights that change all the time. It may do nothing to the transactions, groups
+and topics of other clients, and some of its other rights are taken away and given back.
 
 A denied request has no effect (I20), and a changed rule holds for the next request.
 """

@@ -140,9 +140,9 @@ class ImportPlanner:
         if resource_type == TOPIC_RESOURCE:
             return
         if resource_type == BROKER_RESOURCE:
-            whose = f"broker {name}" if name else "all brokers"
+            owner = f"broker {name}" if name else "all brokers"
             self._refusals += [
-                f"the dynamic setting {key}={text} of {whose}: delete it with kafka-configs.sh, "
+                f"the dynamic setting {key}={text} of {owner}: delete it with kafka-configs.sh, "
                 "and give it to oncelog at its start"
                 for key, text in own.items()
                 if USUAL_BROKER_SETTINGS.get(key) != text

@@ -113,7 +113,7 @@ def fetching(place: str, topics: str, versions: range) -> Case:
 
 
 def finding(place: str, versions: range) -> tuple[Case, ...]:
-    """Return the rows of FindCoordinator whose codes are at a place."""
+    """Return the rows of FindCoordinator with their codes at a place."""
     of_group = need(group(DESCRIBE), place)
     of_id = need(transactional_id(DESCRIBE), place)
     since_1 = range(max(1, versions.start), versions.stop)

@@ -1,5 +1,5 @@
-"""A broker whose directory a single broker has written serves no transactional id before the
-missing pointers are committed. The search for them takes several turns of the loop."""
+"""A broker on the directory of a former single broker serves no transactional id before the missing
+pointers are committed. The search for them takes several turns of the loop."""
 
 from __future__ import annotations
 
