@@ -94,7 +94,7 @@ bench: $(READY)  ## oncelog beside Apache Kafka, about 70 min (Java 17, Maven, c
 	$(BIN)/python -m benchmarks $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick) \
 	    $(if $(TARGETS),--targets "$(TARGETS)") $(if $(AGAINST),--against $(AGAINST))
 
-bench-cluster: $(READY)  ## three brokers and etcd beside three nodes of Apache Kafka, about 60 min; ROWS="small kill", QUICK=1, ETCD=1
+bench-cluster: $(READY)  ## three brokers and etcd beside three nodes of Apache Kafka; ROWS="small kill", QUICK=1, ETCD=1
 	$(BIN)/python -m benchmarks.cluster $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick) $(if $(ETCD),--etcd $(ETCD)) \
 	    $(if $(TARGETS),--targets "$(TARGETS)")
 
