@@ -135,7 +135,7 @@ def test_a_start_with_fewer_brokers_warns_of_what_is_missing(machine: Machine) -
     machine.run(COUNT - 1)
     machine.start()
     (warning,) = (line for line in machine.log.read_text().splitlines() if WARNING in line)
-    assert "has no partition. To forget: oncelog cluster unregister 3" in warning
+    assert "has no partition. To unregister: oncelog cluster unregister 3" in warning
     CommandLine(machine.addresses).text("cluster", "unregister", "3")
     machine.stop()
     machine.log.write_text("")

@@ -28,14 +28,14 @@ class MissingBrokers(msgspec.Struct, frozen=True):
         does, has = ("do", "have") if len(self.brokers) > 1 else ("does", "has")
         plural = "s" if len(self.brokers) > 1 else ""
         missing = f"broker{plural} {_listed(self.brokers)} of this data directory {does} not run"
-        forget = "; ".join(f"oncelog cluster unregister {broker}" for broker in self.brokers)
+        unregister = "; ".join(f"oncelog cluster unregister {broker}" for broker in self.brokers)
         if not self.offline and not self.fewer:
-            return f"{missing}, and {has} no partition. To forget: {forget}"
+            return f"{missing}, and {has} no partition. To unregister: {unregister}"
         drain = "; ".join(f"oncelog cluster drain {broker} --execute" for broker in self.brokers)
         return (
             f"{missing}: {self._effects()}. To have them all, start with --brokers"
             f" {self.running + len(self.brokers)}. To have fewer brokers, do so and then: {drain};"
-            f" stop; start with --brokers {self.running}; {forget}"
+            f" stop; start with --brokers {self.running}; {unregister}"
         )
 
     def _effects(self) -> str:

@@ -54,6 +54,6 @@ def test_the_warning_says_what_is_lost_and_how_to_get_it_back() -> None:
 
 def test_brokers_without_partitions_can_be_forgotten() -> None:
     assert str(missing_brokers(image((1,)), range(1, 3))) == (
-        "brokers 3 and 4 of this data directory do not run, and have no partition. To forget:"
+        "brokers 3 and 4 of this data directory do not run, and have no partition. To unregister:"
         " oncelog cluster unregister 3; oncelog cluster unregister 4"
     )
