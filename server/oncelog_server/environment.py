@@ -36,9 +36,9 @@ from oncelog_server.timers import Timers
 
 if TYPE_CHECKING:
     from oncelog_server.cleaning.work import CleaningWork, PassListener
-    from oncelog_server.cluster.authority import ExitMonitor
     from oncelog_server.faults.faults import Faults
     from oncelog_server.log.cleaner.job import CleaningJob
+    from oncelog_server.metadata.exit_monitor import ExitMonitor
 
 # Linux has a new random id after each boot.
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")

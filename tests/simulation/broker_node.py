@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 from oncelog_server.broker import Broker
-from oncelog_server.cluster.authority import ExitMonitor
 from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.config import Settings
+from oncelog_server.metadata.exit_monitor import ExitMonitor
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.files import SimFiles

@@ -9,11 +9,11 @@ from random import Random
 
 from oncelog_server.cleaning.slices import SlicedWork
 from oncelog_server.cleaning.work import CleaningWork, PassListener
-from oncelog_server.cluster.authority import ExitMonitor
 from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.data_directory.lock import DataDirectory
 from oncelog_server.log.cleaner.job import CleaningJob
 from oncelog_server.loop_timers import LoopTimers
+from oncelog_server.metadata.exit_monitor import ExitMonitor
 from oncelog_server.network.listener import Requests
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.files import StorageError

@@ -8,7 +8,7 @@ responds to acks=0 and acks=1, and serves reads and coordinators from memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 # The store's clock may run so much faster than the broker's.
 CLOCK_DRIFT: Final = 0.01
@@ -49,23 +49,3 @@ class Authority:
     def valid(self, now_ms: int) -> bool:
         """Return True if the lease certainly lives at `now_ms`."""
         return now_ms < self.valid_until_ms
-
-
-class ExitMonitor(Protocol):
-    """Ends the lease of a broker's registration when the broker's process has died.
-
-    It must be certain that no code of the broker runs any more: a broker that lives counts on its
-    lease until the time of its authority.
-    """
-
-    def start(self) -> None:
-        """Begin to monitor this process."""
-        ...
-
-    def keep(self, lease_id: int) -> None:
-        """Note a new lease. It replaces the one before."""
-        ...
-
-    def close(self) -> None:
-        """End the monitoring. The lease stays."""
-        ...

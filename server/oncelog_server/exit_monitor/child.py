@@ -1,5 +1,5 @@
-"""The exit monitor: a process that reads from a pipe until the broker's process has died, and then
-ends the lease of the broker's registration.
+"""The exit monitor: a process that reads from a pipe until the broker's process has ended, and then
+ends the lease of the broker's registration. The broker has died, or could not end it at its stop.
 
 `process.py` starts it as `python -m oncelog_server.exit_monitor.child`. Only the broker has the
 other end of the pipe. The system closes it when the last thread of the broker's process has ended,

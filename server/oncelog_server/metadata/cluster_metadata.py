@@ -50,7 +50,6 @@ from oncelog_server.settings.model import Settings
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    from oncelog_server.cluster.authority import ExitMonitor
     from oncelog_server.cluster.members import BrokerImage
 
     # A start needs no alterations, and imports none of these.
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
         ScramDeletion,
         ScramUpsertion,
     )
+    from oncelog_server.metadata.exit_monitor import ExitMonitor
     from oncelog_server.quotas.entities import Entity
     from oncelog_server.security.acls import Acl, Pattern
     from oncelog_server.topic_partition import TopicPartition

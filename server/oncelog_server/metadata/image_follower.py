@@ -34,15 +34,22 @@ def _log_broken(old: ClusterImage, new: ClusterImage, names: Collection[str] | N
 
 class ImageFollower:
     """The image of the cluster. After `start` and until `stop`, each change of the store advances
-    the image."""
+    the image.
+
+    `failure` is the error that has ended this: the image advances no more. It is None before, and
+    after a stop. `on_failure` is called after each failure.
+    """
 
     def __init__(self, store: MetadataStore) -> None:
         self.image = ClusterImage()
+        self.failure: BaseException | None = None
+        self.on_failure: Callable[[], None] = _do_nothing
         self._store = store
         self._subscribers: list[Subscriber] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._watching: asyncio.Task[None] | None = None
-        self._failure: BaseException | None = None
+        # The reason why the image advances no more: `failure`, or the stop.
+        self._ended: BaseException | None = None
 
     async def start(self) -> None:
         """Read the image, and follow the store from then on.
@@ -64,16 +71,11 @@ class ImageFollower:
         revision of this image."""
         self._subscribers.append(callback)
 
-    @property
-    def lost(self) -> LostMetadata | None:
-        """Return the error that ended the watch if the store was emptied or restored."""
-        return self._failure if isinstance(self._failure, LostMetadata) else None
-
     async def reached(self, revision: int) -> None:
         """Return when the image has reached `revision`. Raises Refused if the image no longer
         follows the store, or stops before it reaches `revision`."""
-        if self._failure is not None:
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failure))
+        if self._ended is not None:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(self._ended))
         if self.image.revision < revision:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((revision, future))
@@ -123,13 +125,21 @@ class ImageFollower:
     def _watch_ended(self, task: asyncio.Task[None]) -> None:
         """Refuse all calls of `reached` that wait, because the image advances no more."""
         error = None if task.cancelled() else task.exception()
-        self._failure = error or ConnectionError("the broker is stopping")
-        if error is not None:
-            _log.error(
-                "the broker no longer follows the cluster's metadata: restart it", error=str(error)
-            )
+        self.failure = error
+        self._ended = error or ConnectionError("the broker is stopping")
         waiting, self._waiting = self._waiting, []
         for _, future in waiting:
             if not future.done():
-                refused = Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(self._failure))
+                refused = Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(self._ended))
                 future.set_exception(refused)
+        if error is not None:
+            _log.error(
+                "the broker no longer follows the cluster's metadata: restart it",
+                error=str(error),
+                exc_info=None if isinstance(error, OSError) else error,
+            )
+            self.on_failure()
+
+
+def _do_nothing() -> None:
+    pass

@@ -15,7 +15,7 @@ import structlog
 
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
-from oncelog_server.cluster.authority import Authority, ExitMonitor
+from oncelog_server.cluster.authority import Authority
 from oncelog_server.cluster.image import BrokerImage, ClusterImage
 from oncelog_server.cluster.members import Registration, broker_image, registration
 from oncelog_server.cluster.registration import NewRegistration, register, with_controller
@@ -30,6 +30,7 @@ from oncelog_server.cluster.store import (
     UnknownOutcome,
     Write,
 )
+from oncelog_server.metadata.exit_monitor import ExitMonitor
 from oncelog_server.metadata.founding import features_of
 from oncelog_server.metadata.image_follower import ImageFollower
 from oncelog_server.refusal import Refused
@@ -63,6 +64,10 @@ class Membership:
     `boottime_ms` is the clock of `authority`. `exit_monitor` gets each lease before the
     registration has it. With a store that ends with its process, no timer runs: the lease cannot
     end before the broker does.
+
+    If the image follows the store no more, this broker would not see that others lead, so it leaves
+    the cluster until its restart. With a store that ends with its process, no other can lead, and
+    the broker serves on what its image has.
     """
 
     def __init__(
@@ -88,6 +93,7 @@ class Membership:
         self._new: NewRegistration | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._wakes = asyncio.Event()
+        follower.on_failure = self._wakes.set
         # The last response of the store to this broker's renewals, and whether one has failed since
         # then.
         self._heard_ms = boottime_ms()
@@ -160,15 +166,14 @@ class Membership:
             await asyncio.wait([self._keeping])
 
     async def stop(self) -> None:
-        """Leave the cluster. Raises OSError if the store fails."""
+        """Leave the cluster. Raises OSError if the store fails: the exit monitor then tries on when
+        this process has ended."""
         await self.stop_keeping()
         self.authority.end()
-        try:
-            if self._lease is not None:
-                await self._lease.revoke()
-        finally:
-            if self._exit_monitor is not None:
-                self._exit_monitor.close()
+        if self._lease is not None:
+            await self._lease.revoke()
+        if self._exit_monitor is not None:
+            self._exit_monitor.close()
 
     # --- registration
 
@@ -264,7 +269,7 @@ class Membership:
         )
 
     async def _give_back(self, lease: Lease) -> None:
-        """End a lease without a registration. It would end by itself."""
+        """End a lease that is not needed any more. It would end by itself."""
         with suppress(OSError):
             await lease.revoke()
 
@@ -291,17 +296,17 @@ class Membership:
             except TimeoutError:
                 pass
             self._wakes.clear()
+            if self._follower.failure is not None:
+                await self._leave(self._follower.failure)
+                return
             try:
                 await self._renew()
                 self._heard()
                 failures = 0
+            except LostMetadata as lost:
+                await self._leave(lost)
+                return
             except (OSError, Refused) as error:
-                if isinstance(error, LostMetadata):
-                    # No later response can be of the same store.
-                    self.authority.end()
-                    self._is_unheard = True
-                    _log.error("the metadata of the cluster is lost", reason=str(error))
-                    return
                 if not failures:
                     _log.warning("the registration could not be renewed", reason=str(error))
                 failures += 1
@@ -311,14 +316,34 @@ class Membership:
                 _log.exception("the registration could not be renewed")
                 failures += 1
 
+    async def _leave(self, failure: BaseException) -> None:
+        """Leave the cluster until the restart of this process: the image is not that of the store,
+        or advances no more."""
+        self._new = None
+        is_lost = isinstance(failure, LostMetadata)
+        self._is_unheard = is_lost  # no later response can be of the same store
+        try:
+            self.authority.end()
+        except Exception:  # a defect must not keep the lease
+            _log.exception("the end of the authority failed")
+        if is_lost:
+            # A recovery may be at work, so this broker changes nothing in the store.
+            _log.error("the metadata of the cluster is lost", reason=str(failure))
+            return
+        _log.error(
+            "the broker leaves the cluster, because it does not follow the metadata: restart it",
+            broker=self._broker_id,
+            reason=str(failure),
+        )
+        if self._lease is not None:
+            await self._give_back(self._lease)
+
     async def _renew(self) -> None:
         """Renew the lease, or register again if it has ended. Raises OSError."""
         assert self._lease is not None
         assert self._new is not None
         sent_ms = self._boottime_ms()
         try:
-            if self._follower.lost is not None:
-                raise self._follower.lost
             if self.authority.valid_until_ms < 0:
                 raise LeaseEnded("the last attempt to register again failed")
             self.authority.renew(sent_ms, await self._lease.keep_alive())

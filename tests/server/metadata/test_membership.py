@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 import pytest
 import structlog
@@ -21,6 +22,7 @@ from oncelog_server.cluster.store import (
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.metadata import membership
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 from tests.server.metadata.brokers import (
     DEADLINE_S,
@@ -159,12 +161,15 @@ class NotedLeases:
         self.kept: list[tuple[int, int]] = []
         self._epoch = epoch
 
+        self.is_closed = False
+
     def start(self) -> None: ...
 
     def keep(self, lease_id: int) -> None:
         self.kept.append((lease_id, self._epoch()))
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.is_closed = True
 
 
 async def test_the_exit_monitor_has_each_lease_before_the_registration(brokers: Brokers) -> None:
@@ -177,6 +182,74 @@ async def test_the_exit_monitor_has_each_lease_before_the_registration(brokers: 
     await until(lambda: membership.broker_epoch > epoch)
     assert membership.lease_id != first
     assert monitor.kept[-1] == (membership.lease_id, 0)
+
+
+@pytest.mark.parametrize("store_fails", [False, True])
+async def test_the_exit_monitor_remains_until_the_registration_has_ended(
+    brokers: Brokers, store_fails: bool
+) -> None:
+    """It ends the registration that a stop without etcd could not end."""
+    membership = (await brokers.start(1)).membership
+    monitor = membership._exit_monitor = NotedLeases(lambda: 0)
+    brokers.store.is_cut_off = store_fails
+    if store_fails:
+        with pytest.raises(OSError, match="no response"):
+            await membership.stop()
+    else:
+        await membership.stop()
+    assert monitor.is_closed is not store_fails
+
+
+class Defect(Exception):
+    pass
+
+
+def raise_once(monkeypatch: pytest.MonkeyPatch, target: object, name: str) -> list[Defect]:
+    """Let the next call of a method raise Defect. Return the list that then has it."""
+    raised: list[Defect] = []
+    method = getattr(target, name)
+
+    def call(*args: Any) -> Any:
+        if not raised:
+            raised.append(Defect())
+            raise raised[0]
+        return method(*args)
+
+    monkeypatch.setattr(target, name, call)
+    return raised
+
+
+def renewal(member: membership.Membership) -> tuple[object, str]:
+    return member.authority, "renew"
+
+
+def change(member: membership.Membership) -> tuple[object, str]:
+    return member.authority, "on_change"
+
+
+def note(member: membership.Membership) -> tuple[object, str]:
+    member._exit_monitor = NotedLeases(lambda: 0)
+    return member._exit_monitor, "keep"
+
+
+@pytest.mark.parametrize("part", [renewal, change, note])
+async def test_a_defect_ends_no_renewals(
+    brokers: Brokers,
+    monkeypatch: pytest.MonkeyPatch,
+    part: Callable[[membership.Membership], tuple[object, str]],
+) -> None:
+    member = (await brokers.start(1)).membership
+    target, name = part(member)
+    with structlog.testing.capture_logs() as logged:
+        raised = raise_once(monkeypatch, target, name)
+        if name == "keep":
+            await brokers.store.revoke_lease(member.lease_id)
+        await until(lambda: bool(raised))
+        brokers.clock.ms += SESSION_MS // 2
+        await until(lambda: member.authority.valid(brokers.clock.ms + SESSION_MS // 2))
+    assert records.broker_key(1) in brokers.store.entries
+    (event,) = (event for event in logged if event.get("exc_info"))
+    assert event["event"] == "the registration could not be renewed"
 
 
 async def test_the_authority_begins_again_when_the_image_has_the_new_registration(
@@ -236,7 +309,60 @@ async def test_b23_a_broker_that_sees_a_restoration_serves_nothing(brokers: Brok
     value = records.encode(records.RestoredRecord(3))
     await brokers.store.txn((), [Put(records.RESTORED, value)])
     await until(lambda: not metadata.membership.is_valid)
-    assert isinstance(metadata.follower.lost, LostMetadata)
+    assert isinstance(metadata.follower.failure, LostMetadata)
+
+
+async def break_watch(brokers: Brokers) -> None:
+    """Write a record that no broker of this version can decode."""
+    await brokers.store.txn((), [Put(records.topic_key("t"), b"not JSON")])
+
+
+async def test_a_broker_that_follows_the_metadata_no_more_lets_others_lead(
+    brokers: Brokers,
+) -> None:
+    """It would renew its lease, acknowledge acks=1 and serve old reads without an end."""
+    metadata = await brokers.start(1)
+    with structlog.testing.capture_logs() as logged:
+        await break_watch(brokers)
+        await until(lambda: records.broker_key(1) not in brokers.store.entries)
+    member = metadata.membership
+    assert not member.is_valid
+    assert isinstance(metadata.follower.failure, ValueError)
+    assert member.store_silence_ms == 0, "etcd responds"
+    assert not member.epoch_in(metadata.image), "it is no controller, and in no ISR"
+    followed, left = (event for event in logged if "restart it" in event["event"])
+    assert followed["exc_info"] is metadata.follower.failure
+    assert "leaves the cluster" in left["event"]
+    assert str(metadata.follower.failure) == left["reason"]
+    assert member._keeping is not None
+    await until(member._keeping.done)
+    assert records.broker_key(1) not in brokers.store.entries, "it has not registered again"
+
+
+async def test_a_broker_that_leaves_without_its_store_renews_nothing(brokers: Brokers) -> None:
+    """Its lease ends by itself."""
+    metadata = await brokers.start(1)
+    await break_watch(brokers)
+    brokers.store.is_cut_off = True
+    await until(lambda: not metadata.membership.is_valid)
+    brokers.store.is_cut_off = False
+    brokers.clock.ms += SESSION_MS
+    brokers.store.end_leases()
+    assert records.broker_key(1) not in brokers.store.entries
+
+
+async def test_a_single_broker_serves_on_if_it_follows_its_metadata_no_more() -> None:
+    """No other broker can lead, so an end of its authority would only do harm."""
+    store = MemoryStore()
+    metadata = ClusterMetadata(store, Settings())
+    await metadata.start(endpoints(1))
+    await store.txn((), [Put(records.topic_key("t"), b"not JSON")])
+    await until(lambda: metadata.follower.failure is not None)
+    (outcome,) = await metadata.create_topics([NewTopic("t", 3)])
+    assert isinstance(outcome, Refused)
+    assert metadata.membership.is_valid
+    assert records.broker_key(1) in store.entries
+    await metadata.stop()
 
 
 async def test_b11_a_broker_that_was_away_for_a_session_is_fenced_and_comes_back(

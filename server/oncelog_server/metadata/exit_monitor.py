@@ -1,0 +1,25 @@
+"""What a membership needs of the exit monitor (`oncelog_server.exit_monitor`)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class ExitMonitor(Protocol):
+    """Ends the lease of a broker's registration when the broker's process has died.
+
+    It must be certain that no code of the broker runs any more: a broker that lives counts on its
+    lease until the time of its authority.
+    """
+
+    def start(self) -> None:
+        """Begin to monitor this process."""
+        ...
+
+    def keep(self, lease_id: int) -> None:
+        """Note a new lease. It replaces the one before."""
+        ...
+
+    def close(self) -> None:
+        """End the monitoring: the lease stays. Without this call it ends after the process."""
+        ...
