@@ -16,6 +16,7 @@ from collections.abc import Callable
 import structlog
 
 from oncelog_server.cluster.authority import Authority
+from oncelog_server.deferred import Unheard
 from oncelog_server.network.listener import Requests
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.requests.response import EncodedResponse
@@ -45,7 +46,9 @@ class SelfFencing:
         self.check()
 
     def check(self) -> None:
-        """Suspend or resume the partitions, if the authority has ended or begun."""
+        """Suspend or resume the partitions, if the authority has ended or begun. The exceptions of
+        waiting requests go to `Unheard`, because the caller may be a renewal of the registration.
+        """
         now_ms = self._boottime_ms()
         is_valid = self._authority.valid(now_ms)
         if is_valid and self._timer is None:
@@ -56,7 +59,10 @@ class SelfFencing:
             if self._was_valid:
                 log.warning("the broker leads again")
             self._was_valid = True
-            self._partitions.resume()
+            try:
+                self._partitions.resume()
+            except Exception as failure:
+                Unheard.give([failure])
             return
         if self._was_valid:
             log.warning("the broker leads no partition until its registration is renewed")

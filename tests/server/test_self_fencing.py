@@ -6,7 +6,7 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.authority import Authority
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, Unheard
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
@@ -120,6 +120,31 @@ def test_the_end_of_the_lease_ends_the_leadership_at_once(world: World) -> None:
     world.authority.renew(0, TTL_MS)
     world.authority.end()
     assert not world.led.is_leader
+
+
+def test_a_defect_of_a_waiting_request_does_not_reach_the_renewal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The renewal of a registration ends in `check`."""
+    unheard: list[Exception] = []
+    monkeypatch.setattr(Unheard, "take", unheard.append)
+    defect = RuntimeError("a defect of a request")
+
+    def settled(code: ErrorCode) -> None:
+        raise defect
+
+    files = MemoryFiles()
+    flush = GroupFlush(files)
+    world = World(partition(files, flush=flush, flush_on_ack=True))
+    world.authority.renew(0, TTL_MS)
+    world.led.append(batch(), now_ms=NOW_MS)
+    world.led.commit_waiters.wait(1, settled)
+    world.authority.end()
+    files.settle()
+    assert unheard == []
+    world.authority.renew(0, TTL_MS)
+    assert world.led.is_leader
+    assert unheard == [defect]
 
 
 def test_after_the_stop_nothing_changes(world: World) -> None:
