@@ -62,8 +62,9 @@ class Condition:
         """Return the words after `a broker responds at ADDRESS`."""
         parts = ["; it leads nothing"] if self.is_suspended else []
         if self.silence_ms:
-            silence_s = self.silence_ms // 1000
-            parts.append(f"; its metadata store has not responded for {silence_s} s")
+            ms = self.silence_ms
+            time = f"{ms // 1000} s" if ms >= 1000 else f"{ms} ms"
+            parts.append(f"; its metadata store has not responded for {time}")
         return "".join(parts)
 
 

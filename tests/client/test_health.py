@@ -49,6 +49,14 @@ def test_the_condition_is_read_from_the_tags(silence_ms: int, is_suspended: bool
     assert (found.silence_ms, found.is_suspended) == (silence_ms, is_suspended)
 
 
+@pytest.mark.parametrize(
+    ("silence_ms", "time"), [(1, "1 ms"), (999, "999 ms"), (1_000, "1 s"), (61_900, "61 s")]
+)
+def test_a_short_silence_is_not_shown_as_zero(silence_ms: int, time: str) -> None:
+    text = str(Condition(silence_ms))
+    assert text == f"; its metadata store has not responded for {time}"
+
+
 def test_the_request_is_a_valid_one() -> None:
     _, request = exchanged(encoded(ApiVersionsResponse()))
     size, key, version, correlation_id, client_id = struct.unpack(">ihhih", request[:14])
