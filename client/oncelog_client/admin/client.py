@@ -142,6 +142,12 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
         return await topics.describe_topics_by_id(self._cluster, topic_ids, self._timeout_ms)
 
+    async def hidden_topics(self, names: Iterable[str]) -> set[str]:
+        """Return those of these names that the user may not describe. The topics need not exist."""
+        from oncelog_client.admin import topics
+
+        return await topics.hidden_topics(self._cluster, names, self._timeout_ms)
+
     async def create_partitions(
         self, counts: Mapping[str, int], *, validate_only: bool = False
     ) -> None:

@@ -63,6 +63,16 @@ async def describe_topics_by_id(
     return found
 
 
+async def hidden_topics(cluster: Cluster, names: Iterable[str], timeout_ms: int) -> set[str]:
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        return set()
+    response = await _metadata(cluster, wanted, timeout_ms)
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    allowed = {row.name for row in response.topics if row.error_code != denied}
+    return {name for name in wanted if name not in allowed}
+
+
 async def _metadata(
     cluster: Cluster, topics: list[str] | None, timeout_ms: int
 ) -> MetadataResponse:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # How often topics are described until all brokers see the same ones, and the pause in between.
 ATTEMPTS: Final = 10
 PAUSE_S: Final = 0.1
+# Number of topics in one request.
+AT_ONCE: Final = 500
 
 
 class ClusterState(NamedTuple):
@@ -71,17 +73,26 @@ async def cluster_state(admin: Admin) -> ClusterState:
 
 
 async def sees_all_topics(admin: Admin) -> bool:
-    """Return True if the cluster has no authorizer, so that its list of topics is complete. With an
-    authorizer it lacks the topics that the user may not describe, and nothing proves that there
-    are none. Raises KafkaError."""
+    """Return True if the list of topics is surely complete: the cluster has no authorizer, or the
+    user may see all access rules, and describe a topic of any name. Raises KafkaError."""
+    from oncelog_client.core.acl_bindings import AclBindingFilter, AclResourceType
+    from oncelog_client.core.topic_probes import topic_probes
+
     try:
-        await admin.describe_acls()
+        rules = await admin.describe_acls(AclBindingFilter(AclResourceType.TOPIC))
     except KafkaError as error:
         if error.code is ErrorCode.SECURITY_DISABLED:
             return True
         if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise
-    return False
+        return False
+    names = topic_probes(rules)
+    if names is None:
+        return False
+    for start in range(0, len(names), AT_ONCE):
+        if await admin.hidden_topics(names[start : start + AT_ONCE]):
+            return False
+    return True
 
 
 async def partitions_of(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, PartitionInfo]:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 )
 @click.argument("broker_id", metavar="ID", type=int)
 @click.option("--leaders-only", is_flag=True, help="Keep the replicas, and move the leaders.")
-@move_options
+@move_options("Cancel the moves in progress that take replicas from the broker.")
 @connection_options
 @output_option
 def drain(
@@ -67,6 +67,10 @@ def drain(
     repeat it to wait for them.
     """
     check_options(execute=execute, cancelled=cancel, throttle=throttle)
+    if leaders_only and (cancel or throttle is not None):
+        raise click.UsageError(
+            "--leaders-only moves no replica: it excludes --cancel and --throttle"
+        )
 
     async def call(admin: Admin) -> None:
         state = await cluster_state(admin)
@@ -86,6 +90,8 @@ def drain(
             admin, plan, state, sizes, execute=execute, throttle=throttle, output=output
         )
         if not (execute or plan.is_empty):
+            if left:
+                note(_left_text(broker_id, left, leaders_only=leaders_only, is_plan=True))
             return
         if left:
             raise Failed(_left_text(broker_id, left, leaders_only=leaders_only))
@@ -186,16 +192,19 @@ async def _on_disk(admin: Admin, broker: int) -> set[TopicPartition]:
     return {place for directory in directories for place in directory.replicas}
 
 
-def _left_text(broker: int, left: list[TopicPartition], *, leaders_only: bool) -> str:
-    """Return the sentence about partitions that could not be moved."""
+def _left_text(
+    broker: int, left: list[TopicPartition], *, leaders_only: bool, is_plan: bool = False
+) -> str:
+    """Return the sentence about partitions that cannot be moved, or that a plan does not move."""
     count = count_text(len(left), "partition")
     if leaders_only:
+        leads = "would still lead" if is_plan else "still leads"
         return (
-            f"broker {broker} still leads {count}, because no other replica is in sync:"
-            f" {_names(left)}"
+            f"broker {broker} {leads} {count}, because no other replica is in sync: {_names(left)}"
         )
+    has = "would still have" if is_plan else "still has"
     return (
-        f"broker {broker} still has {count}, because no live broker has all their records:"
+        f"broker {broker} {has} {count}, because no live broker has all their records:"
         f" {_names(left)}. Start the broker that has them (`oncelog cluster doctor` names it), and"
         " repeat this command"
     )

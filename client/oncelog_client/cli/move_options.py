@@ -30,22 +30,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 CANCEL_COLUMNS: Final = COLUMNS[:2]
 
 
-def move_options(command: F) -> F:
-    """Add `--execute`, `--throttle` and `--cancel`."""
-    command = click.option(
-        "--cancel", is_flag=True, help="Cancel these moves, if they are in progress."
-    )(command)
-    command = click.option(
-        "--throttle",
-        type=click.IntRange(1, INT64_MAX),
-        metavar="BYTES",
-        help="The most bytes per second to copy to and from each broker.",
-    )(command)
-    return click.option(
-        "--execute",
-        is_flag=True,
-        help="Make the moves and wait for them. Else nothing is changed.",
-    )(command)
+def move_options(cancels: str) -> Callable[[F], F]:
+    """Return a decorator that adds `--execute`, `--throttle` and `--cancel`. `cancels` is the help
+    of `--cancel`, which names the moves."""
+
+    def add(command: F) -> F:
+        command = click.option("--cancel", is_flag=True, help=cancels)(command)
+        command = click.option(
+            "--throttle",
+            type=click.IntRange(1, INT64_MAX),
+            metavar="BYTES",
+            help="The most bytes per second to copy to and from each broker.",
+        )(command)
+        return click.option(
+            "--execute",
+            is_flag=True,
+            help="Make the moves and wait for them. Else nothing is changed.",
+        )(command)
+
+    return add
 
 
 def check_options(*, execute: bool, cancelled: bool, throttle: int | None) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     cls=Tool,
     examples=["cluster rebalance", "cluster rebalance --execute --throttle 50000000"],
 )
-@move_options
+@move_options("Cancel all moves in progress, of all partitions.")
 @connection_options
 @output_option
 def rebalance(
@@ -42,7 +42,7 @@ def rebalance(
     """Spread replicas and leaders evenly over the live brokers, with the fewest copies.
 
     A new broker gets its share. No partition is in fewer racks than before. Without --execute, only
-    the plan is shown. --cancel cancels all moves in progress.
+    the plan is shown.
     """
     check_options(execute=execute, cancelled=cancel, throttle=throttle)
 

@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
 @click.command(cls=Tool, examples=["cluster unregister 3"])
 @click.argument("broker_id", metavar="ID", type=int)
-@click.option("--force", is_flag=True, help="Also if it may have the last copy of records.")
+@click.option(
+    "--force", is_flag=True, help="Unregister it even if it may have the last copy of records."
+)
 @connection_options
 def unregister(*, broker_id: int, force: bool, **_: object) -> None:
     """Unregister a stopped broker that will not come back.
 
     Its partitions keep it as a replica; `cluster drain` moves them first. If it does come back, its
-    replicas count as empty.
+    replicas count as empty. With access rules, a user that may not see all rules and topics needs
+    --force. A super user does not.
     """
 
     async def call(admin: Admin) -> ClusterState:
@@ -49,8 +52,9 @@ def unregister(*, broker_id: int, force: bool, **_: object) -> None:
         elif not (force or await sees_all_topics(admin)):
             raise Failed(
                 "only the topics that this user may describe were examined, and none has its last"
-                f" copy on broker {broker_id}. If there are no other topics, unregister the broker"
-                " by --force"
+                f" copy on broker {broker_id}. Repeat this command as a user that may see all"
+                " access rules and topics, such as a super user. Or, if there are no other topics,"
+                " unregister the broker by --force"
             )
         await admin.unregister_broker(broker_id)
         return state

@@ -31,6 +31,7 @@ class Admin(Facade):
     list_topics = blocking(admin.Admin.list_topics)
     describe_topics = blocking(admin.Admin.describe_topics)
     describe_topics_by_id = blocking(admin.Admin.describe_topics_by_id)
+    hidden_topics = blocking(admin.Admin.hidden_topics)
     create_partitions = blocking(admin.Admin.create_partitions)
     delete_records = blocking(admin.Admin.delete_records)
     create_acls = blocking(admin.Admin.create_acls)

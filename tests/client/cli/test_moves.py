@@ -8,13 +8,25 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from click.testing import CliRunner
 
 from oncelog_client.admin import Admin
 from oncelog_client.cli import strays
 from oncelog_client.cli.cluster_state import ClusterState, sees_all_topics
+from oncelog_client.cli.drain import drain
 from oncelog_client.cli.reassigning import Plan, cancel, summary
 from oncelog_client.cli.rebalance import balanced_plan
 from oncelog_client.cli.throttling import remove_throttle
+from oncelog_client.core.acl_bindings import (
+    AccessControlEntry,
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AclResourceType,
+    PatternType,
+    ResourcePattern,
+)
 from oncelog_client.core.move_throttles import RATES
 from oncelog_client.core.replica_layout import Move
 from oncelog_client.core.strays import Stray
@@ -44,6 +56,13 @@ def test_a_partition_without_a_leader_is_not_in_the_plan() -> None:
     plan, _ = balanced_plan(state(info(0, None, 1), *led), {})
     assert plan.moves
     assert A not in {move.place for move in plan.moves}
+
+
+@pytest.mark.parametrize("flags", [["--cancel"], ["--execute", "--throttle", "5"]])
+def test_a_drain_of_leaders_ignores_no_option(flags: list[str]) -> None:
+    done = CliRunner().invoke(drain, ["1", "--leaders-only", *flags])
+    assert done.exit_code == 2
+    assert "--leaders-only moves no replica" in done.output
 
 
 def test_a_leader_that_is_not_alive_does_not_count() -> None:
@@ -102,24 +121,44 @@ def test_rates_are_removed_without_a_topic_only_if_the_caller_has_set_them(has_r
     assert names == ([list(RATES)] if has_rates else [])
 
 
+class Rules:
+    """A cluster with access rules, or with the error `code` of a request for them."""
+
+    def __init__(self, code: ErrorCode | None, rules: list[AclBinding], *hidden: str) -> None:
+        self._code = code
+        self._rules = rules
+        self._hidden = hidden
+
+    async def describe_acls(self, chosen: AclBindingFilter) -> list[AclBinding]:
+        if self._code is not None:
+            raise KafkaError("", self._code)
+        return self._rules
+
+    async def hidden_topics(self, names: list[str]) -> set[str]:
+        return set(names) & set(self._hidden)
+
+
+def denying(topic: str) -> AclBinding:
+    return AclBinding(
+        ResourcePattern(AclResourceType.TOPIC, topic, PatternType.LITERAL),
+        AccessControlEntry("User:u", "*", AclOperation.ALL, AclPermissionType.DENY),
+    )
+
+
 @pytest.mark.parametrize(
-    ("code", "sees_all"),
+    ("rules", "sees_all"),
     [
-        (ErrorCode.SECURITY_DISABLED, True),
-        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, False),
-        (None, False),
+        (Rules(ErrorCode.SECURITY_DISABLED, []), True),
+        (Rules(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, []), False),
+        (Rules(None, [denying("t")]), True),  # as a super user
+        (Rules(None, [denying("t")], "t"), False),
+        (Rules(None, [denying(str(number)) for number in range(1_200)], "999"), False),
     ],
 )
-def test_only_without_an_authorizer_a_user_surely_sees_all_topics(
-    code: ErrorCode | None, sees_all: bool
+def test_a_user_surely_sees_all_topics_if_no_rule_hides_a_name(
+    rules: Rules, sees_all: bool
 ) -> None:
-    class Rules:
-        async def describe_acls(self) -> list[None]:
-            if code is not None:
-                raise KafkaError("", code)
-            return []
-
-    assert asyncio.run(sees_all_topics(cast(Admin, Rules()))) is sees_all
+    assert asyncio.run(sees_all_topics(cast(Admin, rules))) is sees_all
 
 
 def test_a_deletion_that_is_killed_leaves_a_folder_that_the_broker_deletes(
