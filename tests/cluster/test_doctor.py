@@ -105,6 +105,10 @@ def test_brokers_that_stop_one_after_the_other(cluster: Cluster, admin: Admin) -
     assert forced.exit_code == 0, forced.output
     assert "still a replica of 3 partitions" in forced.stderr
     admin.delete_topics(["all"])
+    plan = command_line.call("cluster", "drain", "2")
+    assert plan.exit_code == 0, plan.output
+    assert "would still have 1 partition" in plan.stderr
+    assert "alone-0" in plan.stderr
     said = command_line.refused("cluster", "drain", "2", "--execute")
     assert "still has 1 partition" in said
     assert "alone-0" in said
@@ -112,7 +116,7 @@ def test_brokers_that_stop_one_after_the_other(cluster: Cluster, admin: Admin) -
     assert set(pair.replicas) == {1, 3}, "the partition with a live replica has moved"
 
 
-def test_a_broker_with_other_replicas_in_sync_is_forgotten_without_a_flag(
+def test_a_broker_with_other_replicas_in_sync_is_unregistered_without_a_flag(
     cluster: Cluster, admin: Admin
 ) -> None:
     create(admin, "all", 3, 1, 2)

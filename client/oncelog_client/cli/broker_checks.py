@@ -51,7 +51,7 @@ async def _store_advice(admin: Admin, state: ClusterState) -> str:
 
 
 async def fenced_brokers(admin: Admin, state: ClusterState) -> list[Row]:
-    """A fenced broker with replicas is a problem, one without replicas can be forgotten."""
+    """A fenced broker with replicas is a problem. One without replicas can be unregistered."""
     replicas = Counter(broker for info in state.partitions.values() for broker in info.replicas)
     holding = [
         f"broker {broker} with {count_text(replicas[broker], 'replica')}"

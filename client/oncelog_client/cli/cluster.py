@@ -92,8 +92,8 @@ class ClusterGroup(ToolGroup):
 @connection_options
 @output_option
 def cluster(**_: object) -> None:
-    """Show the brokers of a cluster and its health, spread or move their partitions, forget brokers
-    that will not come back."""
+    """Show the brokers of a cluster and its health, spread or move their partitions, unregister
+    brokers that will not come back."""
 
 
 @cluster.command(examples=["cluster info", "cluster info --output json"])

@@ -44,7 +44,7 @@ async def full_disks(admin: Admin, state: ClusterState) -> list[Row]:
 
 
 FULL_DISKS: Final[NamedCheck] = ("full disks", full_disks)
-# What stops clients, and what is about to.
+# Problems that stop clients, or will soon.
 HEALTH: Final[tuple[NamedCheck, ...]] = (
     ("metadata store", metadata_store),
     FULL_DISKS,
@@ -53,7 +53,7 @@ HEALTH: Final[tuple[NamedCheck, ...]] = (
     ("under-replicated partitions", under_replicated),
     ("transactions", transactions),
 )
-# What an operator should know besides.
+# Further problems and notices for an operator.
 UPKEEP: Final[tuple[NamedCheck, ...]] = (
     ("etcd members", etcd_members),
     ("fenced brokers", fenced_brokers),
