@@ -62,6 +62,7 @@ class TransactionalCommit:
         self._api_version = api_version
         self._aborts_older = aborts_older
         self._others = others
+        self._adds = False
 
     def run(
         self, *, adds: bool, verifies: bool
@@ -69,12 +70,16 @@ class TransactionalCommit:
         """Write the offsets as pending, after the checks of the transaction. `adds`: first add the
         group to the transaction (KIP-890 part 2). `verifies`: first verify that the transaction
         contains the group (part 1)."""
+        self._adds = adds
         added: TransactionResult | Deferred[TransactionResult] = SUCCESS
         # `transaction_group_id` is oncelog's own field: the group with which the transactional id
         # was initialized. The transaction coordinator must check the generation of this group.
         if adds or verifies or self._request.transaction_group_id is not None:
             added = self._add_group(verify_only=not adds)
-        return then_ask(added, self._commit)
+        try:
+            return self._guarded(added, self._commit)
+        except Refused as refused:
+            return refused.code
 
     def _add_group(self, *, verify_only: bool) -> TransactionResult | Deferred[TransactionResult]:
         """Add the group's offsets partition to the transaction, or verify that the transaction
@@ -105,47 +110,69 @@ class TransactionalCommit:
             if self._aborts_older:
                 others = self._groups.concurrent_producers(self._request)
                 if others:
-                    return self._stage_after(self._transactions.abort_older(others, self._caller))
+                    aborted = self._transactions.abort_older(others, self._caller)
+                    return self._guarded(aborted, self._stage_alone)
             return self._stage()
         except Refused as refused:
             return refused.code
 
-    def _stage_after(
-        self, aborted: TransactionResult | Deferred[TransactionResult]
+    def _guarded(
+        self,
+        result: TransactionResult | Deferred[TransactionResult],
+        go_on: Callable[
+            [TransactionResult], TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]
+        ],
     ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Write the offsets after the abort of the older transactions. Meanwhile another connection
-        may have ended the transaction of this request. The offsets would then stay pending forever,
-        because no marker would follow. So the request is refused in this case. Raises Refused if
-        the group's partition is unavailable."""
-        if not isinstance(aborted, Deferred):
-            return self._stage_alone(aborted)
-        producer_id = self._request.producer_id
-        log = self._groups.log_of(self._request.group_id)
+        """Return `go_on(result)`, which writes the offsets. While the result is pending, the
+        transaction of this request may end. The offsets would then stay pending forever, because
+        no marker would follow. So the request is refused in this case (scenario R12). Raises
+        Refused if the group's partition is unavailable."""
+        if not isinstance(result, Deferred):
+            return go_on(result)
+        group_id, producer_id = self._request.group_id, self._request.producer_id
+        log = self._groups.log_of(group_id)
         guard = log.begin_verification(producer_id)
 
-        def go_on(
-            result: TransactionResult,
+        def arrived(
+            found: TransactionResult,
         ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
             try:
-                if result.code is ErrorCode.NONE and not log.guards.holds(producer_id, guard):
+                # A partition that left this broker and came back is another object, without the
+                # guard. A marker may have come in between.
+                is_same_log = self._groups.log_of(group_id) is log
+                is_held = is_same_log and log.guards.holds(producer_id, guard)
+                if found.code is ErrorCode.NONE and not is_held:
                     return self._too_late()
-                return self._stage_alone(result)
+                return go_on(found)
+            except Refused as refused:
+                return refused.code
             finally:
                 log.end_verification(producer_id, guard)
 
-        aborted.on_abandon(lambda: log.end_verification(producer_id, guard))
-        return then_ask(aborted, go_on)
+        result.on_abandon(lambda: log.end_verification(producer_id, guard))
+        return then_ask(result, arrived)
 
     def _too_late(self) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
         """Return the response to a request for a transaction that has ended. The producer may have
-        a new transaction with the same group (scenario R12). The request is refused even then."""
+        a new transaction with the same group (scenario R12). The request is refused even then.
+
+        A request that adds the group gets a retriable code then. It may belong to the new
+        transaction: the marker of the last one may come after the question and before the response.
+        Only a client that still waits for the response retries, so the retry belongs to its present
+        transaction. A request that only verifies follows an AddOffsetsToTxn, which no coordinator
+        accepts before the last markers are written.
+        """
+        refusal = (
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            if self._adds
+            else ErrorCode.TRANSACTION_ABORTABLE
+        )
 
         def refuse(
             found: TransactionResult,
         ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-            if found.code is ErrorCode.NONE:
-                found = TransactionResult(ErrorCode.TRANSACTION_ABORTABLE)
-            return self._commit(found)
+            code = refusal if found.code is ErrorCode.NONE else found.code
+            return code_for_version(ApiKey.TXN_OFFSET_COMMIT, self._api_version, code)
 
         return then_ask(self._add_group(verify_only=True), refuse)
 
