@@ -9,7 +9,7 @@ flight, and `note` changes only messages.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from oncelog_protocol.internal.transaction_group import (
@@ -55,17 +55,31 @@ class TransactionGroups:
     before the old shard replays the departure, so `ids` counts instead of just containing the
     id."""
 
-    __slots__ = ("_brought", "_coming", "_ids", "_left", "_newest", "_of_group", "memberships")
+    __slots__ = (
+        "_brought",
+        "_coming",
+        "_generations",
+        "_ids",
+        "_left",
+        "_newest",
+        "_of_group",
+        "memberships",
+        "on_change",
+    )
 
     def __init__(self, ids: Counter[str] | None = None) -> None:
         # By transactional id.
         self.memberships: dict[str, GroupAssignment] = {}
+        # It is called with each id that has got, changed or lost its membership.
+        self.on_change: Callable[[str], None] | None = None
         self._of_group: dict[str, set[str]] = {}
+        # By group: the number of its ids in each generation.
+        self._generations: dict[str, Counter[int]] = {}
         # By group: the newest generation of its ids. Ids that have left the group count too.
         self._newest: dict[str, int] = {}
         self._left: dict[str, int] = {}
-        # By group: generations with appended records that are not committed yet, and their ids.
-        self._coming: dict[str, list[tuple[int, str]]] = {}
+        # By group and generation: the ids with an appended record that is not committed yet.
+        self._coming: dict[str, dict[int, Counter[str]]] = {}
         # By group, for messages. This information is in memory only.
         self._brought: dict[str, Brought] = {}
         self._ids = Counter() if ids is None else ids
@@ -90,8 +104,11 @@ class TransactionGroups:
         value = decode_transaction_group_value(record.value)
         if membership is not None and membership.group_id != key.group_id:
             self.forget(key.transactional_id)
-        if key.transactional_id not in self.memberships:
+            membership = None
+        if membership is None:
             self._ids[key.transactional_id] += 1
+        else:
+            self._subtract(membership)
         partitions = frozenset(
             TopicPartition(topic.topic, partition)
             for topic in value.assigned_partitions
@@ -101,8 +118,17 @@ class TransactionGroups:
             key.group_id, value.generation_id, partitions
         )
         self._of_group.setdefault(key.group_id, set()).add(key.transactional_id)
+        self._generations.setdefault(key.group_id, Counter())[value.generation_id] += 1
         newest = max(self._newest.get(key.group_id, -1), value.generation_id)
         self._newest[key.group_id] = newest
+        if self.on_change is not None:
+            self.on_change(key.transactional_id)
+
+    def _subtract(self, membership: GroupAssignment) -> None:
+        generations = self._generations[membership.group_id]
+        generations[membership.generation_id] -= 1
+        if not generations[membership.generation_id]:
+            del generations[membership.generation_id]
 
     def _replay_left(self, group_id: str, value: bytes | None) -> None:
         if value is None:
@@ -116,12 +142,16 @@ class TransactionGroups:
         if membership is None:
             return
         self._discount(transactional_id)
+        self._subtract(membership)
         ids = self._of_group[membership.group_id]
         ids.discard(transactional_id)
         if not ids:
             del self._of_group[membership.group_id]
+            del self._generations[membership.group_id]
             del self._newest[membership.group_id]
             self._brought.pop(membership.group_id, None)
+        if self.on_change is not None:
+            self.on_change(transactional_id)
 
     def _discount(self, transactional_id: str) -> None:
         self._ids[transactional_id] -= 1
@@ -133,9 +163,10 @@ class TransactionGroups:
         for transactional_id in list(self.memberships):
             self.forget(transactional_id)
         self._left.clear()
-        for coming in self._coming.values():
-            for _, transactional_id in coming:
-                self._discount(transactional_id)
+        for generations in self._coming.values():
+            for coming in generations.values():
+                for transactional_id in coming.elements():
+                    self._discount(transactional_id)
         self._coming.clear()
 
     # --- questions
@@ -147,9 +178,7 @@ class TransactionGroups:
 
     def coming_generation(self, group_id: str) -> int:
         """Return the newest generation in flight. Return -1 if there is none."""
-        return max(
-            (generation_id for generation_id, _ in self._coming.get(group_id, ())), default=-1
-        )
+        return max(self._coming.get(group_id, ()), default=-1)
 
     def note(self, membership: GroupAssignment, at_ms: int, by: Client | None) -> None:
         """Remember the time and client of a generation's first producer."""
@@ -176,16 +205,6 @@ class TransactionGroups:
         """Return the ids of the group, sorted."""
         return sorted(self._of_group.get(group_id, ()))
 
-    def others(
-        self, membership: GroupAssignment, transactional_id: str
-    ) -> list[tuple[str, GroupAssignment]]:
-        """Return the other ids of the group with their assignments, sorted by id."""
-        return [
-            (other, self.memberships[other])
-            for other in sorted(self._of_group.get(membership.group_id, ()))
-            if other != transactional_id
-        ]
-
     # --- records
 
     def registration(
@@ -202,20 +221,25 @@ class TransactionGroups:
 
     def expect(self, transactional_id: str, membership: GroupAssignment) -> None:
         """Count a record of this membership that was appended and is not committed yet."""
-        coming = self._coming.setdefault(membership.group_id, [])
-        coming.append((membership.generation_id, transactional_id))
+        generations = self._coming.setdefault(membership.group_id, {})
+        generations.setdefault(membership.generation_id, Counter())[transactional_id] += 1
         self._ids[transactional_id] += 1
 
     def settle(self, transactional_id: str, membership: GroupAssignment) -> None:
         """Undo `expect`, because the record was committed or never will be. After `on_unloaded`
         there is nothing to undo."""
-        coming = self._coming.get(membership.group_id, [])
-        entry = (membership.generation_id, transactional_id)
-        if entry in coming:
-            coming.remove(entry)
-            self._discount(transactional_id)
-            if not coming:
-                del self._coming[membership.group_id]
+        generations = self._coming.get(membership.group_id, {})
+        coming = generations.get(membership.generation_id, Counter())
+        if transactional_id not in coming:
+            return
+        self._discount(transactional_id)
+        coming[transactional_id] -= 1
+        if not coming[transactional_id]:
+            del coming[transactional_id]
+        if not coming:
+            del generations[membership.generation_id]
+        if not generations:
+            del self._coming[membership.group_id]
 
     def removal(self, transactional_ids: Iterable[str]) -> tuple[CoordinatorRecord, ...]:
         """Return the tombstones that remove ids from their groups. An id without a group needs no
@@ -228,7 +252,7 @@ class TransactionGroups:
                 leaving[membership.group_id].add(transactional_id)
                 records.append(CoordinatorRecord(_key(transactional_id, membership.group_id), None))
         for group_id, ids in leaving.items():
-            records += self._remembered(group_id, self._of_group[group_id] - ids)
+            records += self._remembered(group_id, ids)
         return tuple(records)
 
     def departure(self, transactional_id: str, group_id: str) -> tuple[CoordinatorRecord, ...]:
@@ -239,15 +263,17 @@ class TransactionGroups:
             return self.removal((transactional_id,))
         return (CoordinatorRecord(_key(transactional_id, group_id), None),)
 
-    def _remembered(self, group_id: str, staying: set[str]) -> list[CoordinatorRecord]:
-        """Return the record that keeps the group's newest generation when only the ids `staying`
-        remain in the group. Return no record if one of these ids has the newest generation, or if
-        an earlier such record keeps it. If no id remains, return the tombstone of the earlier
-        record, if there is one."""
+    def _remembered(self, group_id: str, leaving: set[str]) -> list[CoordinatorRecord]:
+        """Return the record that keeps the group's newest generation when the ids `leaving` are no
+        longer in the group. Return no record if another id has the newest generation, or if an
+        earlier such record keeps it. If no id remains, return the tombstone of the earlier record,
+        if there is one."""
         newest = self.newest_generation(group_id)
-        if not staying:
+        left = Counter(self.memberships[member].generation_id for member in leaving)
+        staying = self._generations[group_id].items()
+        kept = max((number for number, ids in staying if ids > left[number]), default=None)
+        if kept is None:
             return [CoordinatorRecord(_key(LEFT, group_id), None)] if group_id in self._left else []
-        kept = max(self.memberships[member].generation_id for member in staying)
         if max(kept, self._left.get(group_id, -1)) == newest:
             return []
         return [to_record(LEFT, GroupAssignment(group_id, newest, frozenset()))]

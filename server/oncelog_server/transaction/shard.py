@@ -58,6 +58,7 @@ from oncelog_server.transaction.results import TransactionResult
 
 if TYPE_CHECKING:
     from oncelog_server.transaction.pointers import TransactionPointers
+    from oncelog_server.transaction.unfinished import UnfinishedIds
 
 # All ids share this empty set of missing markers, because there may be very many ids (scenario
 # D10).
@@ -125,6 +126,8 @@ class TransactionShard:
         self.groups = TransactionGroups(self._grouped)
         # None until there is a pointer.
         self._pointers: TransactionPointers | None = None
+        # The unfinished ids of groups. None until a group has an id.
+        self.unfinished: UnfinishedIds | None = None
         # Ids in PREPARE_*, in the order of their decisions. A new coordinator has to complete these
         # ids.
         self.prepared: dict[str, LiveTransaction] = {}
@@ -167,6 +170,8 @@ class TransactionShard:
         if live is None:
             live = self.transactions[target.transactional_id] = LiveTransaction(_unwritten(target))
         live.pending = target
+        if self.unfinished is not None:
+            self.unfinished.update(target.transactional_id)
         if effect.record.value is not None:
             self._decided[effect.record] = target
 
@@ -181,6 +186,8 @@ class TransactionShard:
         live.pending = None
         if live.metadata.last_update_ms < 0:
             del self.transactions[transactional_id]
+        if self.unfinished is not None:
+            self.unfinished.update(transactional_id)
 
     def remember_fence(self, effect: Fenced) -> None:
         live = self.transactions.get(effect.fence.transactional_id)
@@ -257,6 +264,8 @@ class TransactionShard:
                 self.pointers.replay(record, offset)
             else:
                 self.groups.replay(record)
+                if self.unfinished is None and self.groups.memberships:
+                    self.unfinished = self._index()
             return
         if record.value is None:
             self.transactions.pop(transactional_id, None)
@@ -271,6 +280,14 @@ class TransactionShard:
         self._check_given(metadata)
         self._assign(metadata)
         self.transactions[transactional_id].client = client_in(value)
+
+    def _index(self) -> UnfinishedIds:
+        # Most brokers have no groups of ids, and the index would slow every transaction.
+        from oncelog_server.transaction.unfinished import UnfinishedIds
+
+        unfinished = UnfinishedIds(self.groups.memberships, self.transactions)
+        self.groups.on_change = unfinished.update
+        return unfinished
 
     def _check_given(self, metadata: TransactionMetadata) -> None:
         """Raise ValueError if the metadata store has not assigned a producer id of `metadata`. The
@@ -289,6 +306,11 @@ class TransactionShard:
         self.stray_markers += 1
 
     def _assign(self, metadata: TransactionMetadata) -> None:
+        self._apply(metadata)
+        if self.unfinished is not None:
+            self.unfinished.update(metadata.transactional_id)
+
+    def _apply(self, metadata: TransactionMetadata) -> None:
         transactional_id = metadata.transactional_id
         live = self.transactions.get(transactional_id)
         if live is None:

@@ -102,15 +102,20 @@ def _left_behind(
     shard: TransactionShard, own_id: str, membership: GroupAssignment
 ) -> list[LiveTransaction]:
     """Return the group's other ids that belong to an older generation, have no open transaction and
-    are not fenced yet."""
+    are not fenced yet. The first id of a generation fences them all, so there are none for the
+    next ids."""
+    groups, group_id = shard.groups, membership.group_id
+    newest = groups.newest_generation(group_id)
+    if membership.generation_id <= max(newest, groups.coming_generation(group_id)):
+        return []
     found = []
-    for other_id, other in shard.groups.others(membership, own_id):
+    for other_id in groups.ids_of(group_id):
         live = shard.get(other_id)
         if (
             live is not None
-            and other.generation_id < membership.generation_id
+            and other_id != own_id
             and live.metadata.state is not State.ONGOING
-            and not shard.groups.is_outdated(other_id)
+            and not groups.is_outdated(other_id)
         ):
             found.append(live)
     return found
@@ -121,17 +126,15 @@ def _open_transactions(
 ) -> tuple[list[LiveTransaction], list[LiveTransaction]]:
     """Return two lists of incomplete transactions of other ids in the group. Transactions in the
     first list have one of the input partitions of `membership`. Transactions in the second list
-    have none of them, and are of an older generation."""
-    conflicting, to_abort = [], []
-    for other_id, other in shard.groups.others(membership, own_id):
-        live = shard.get(other_id)
-        if live is None or not (live.is_busy or live.metadata.state is State.ONGOING):
-            continue
-        if other.partitions & membership.partitions:
-            conflicting.append(live)
-        elif other.generation_id < membership.generation_id:
-            to_abort.append(live)
-    return conflicting, to_abort
+    have none of them, are of an older generation, and may be aborted."""
+    if shard.unfinished is None:
+        return [], []  # no group has ids
+    conflicting = shard.unfinished.sharing_input(membership) - {own_id}
+    to_abort = shard.unfinished.open_before(membership) - conflicting - {own_id}
+    return (
+        [shard.transactions[name] for name in sorted(conflicting)],
+        [shard.transactions[name] for name in sorted(to_abort)],
+    )
 
 
 def decide_departure(
