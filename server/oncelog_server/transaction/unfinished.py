@@ -55,7 +55,7 @@ class UnfinishedIds:
             self.update(transactional_id)
 
     def update(self, transactional_id: str) -> None:
-        """Index an id again, whose transaction or membership may have changed."""
+        """Index an id again, after a change of its transaction or membership."""
         known = self._places.get(transactional_id)
         place = self._place_of(transactional_id)
         if place == known:
