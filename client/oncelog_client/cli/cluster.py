@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -22,6 +22,9 @@ from oncelog_client.cli.some_names import some
 from oncelog_client.cli.strays import strays
 from oncelog_client.cli.transaction_checks import HANGING
 from oncelog_client.cli.unregister import unregister
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 BROKER_COLUMNS: Final = (
     Column("Broker", "count"),
@@ -82,6 +85,16 @@ class ClusterGroup(ToolGroup):
         module, name, _ = EXTENSIONS[cmd_name]
         command: click.Command = getattr(import_module(module), name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of verbs. None is imported, because the broker may not be there."""
+        from click.shell_completion import CompletionItem
+
+        shown = {
+            verb: text for verb, text in self.texts(ctx).items() if verb.startswith(incomplete)
+        }
+        found = [CompletionItem(verb, help=text) for verb, text in shown.items()]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def texts(self, ctx: click.Context) -> dict[str, str]:
         own = {name: super(ClusterGroup, self).get_command(ctx, name) for name in self.commands}

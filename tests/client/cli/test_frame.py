@@ -7,16 +7,19 @@ import os
 import subprocess
 import sys
 import zipfile
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from oncelog_client import cli
-from oncelog_client.cli import COMMANDS, KNOWN_EXTENSIONS, oncelog
+from oncelog_client.cli import BROKER, COMMANDS, KNOWN_EXTENSIONS, oncelog
 from oncelog_client.cli.cluster import EXTENSIONS
+from oncelog_client.cli.commands import help_lines
 from oncelog_client.cli.extensions import GROUP, names_in_group
 from oncelog_client.cli.options import parse_settings, read_properties
 
@@ -36,13 +39,39 @@ def test_help_lists_every_command_without_importing_one() -> None:
         assert any(line.split()[:1] == [name] for line in shown), name
 
 
-def test_help_of_the_cluster_needs_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, _, _ in EXTENSIONS.values():
-        monkeypatch.setitem(sys.modules, module, None)
+@pytest.fixture
+def without_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The imports of an installation of the client alone."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == BROKER]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, BROKER, None)
+
+
+@pytest.mark.usefixtures("without_broker")
+def test_help_and_completion_of_the_cluster_need_no_broker() -> None:
     result = CliRunner().invoke(oncelog, ["cluster", "--help"])
     assert result.exit_code == 0, result.output
     shown = {line.split()[0] for line in result.output.splitlines() if line.split()}
-    assert EXTENSIONS.keys() <= shown
+    completed = ShellComplete(oncelog, {}, "oncelog", "").get_completions(["cluster"], "")
+    for verbs in (shown, {item.value for item in completed}):
+        assert EXTENSIONS.keys() <= verbs
+        assert {"drain", "rebalance", "strays", "unregister", "doctor"} <= verbs
+    (item,) = ShellComplete(oncelog, {}, "oncelog", "").get_completions(["cluster"], "rec")
+    assert (item.value, item.help) == ("recover", EXTENSIONS["recover"][2])
+
+
+@pytest.mark.usefixtures("without_broker")
+@pytest.mark.parametrize("verb", EXTENSIONS)
+def test_a_verb_that_needs_the_broker_says_what_to_install(verb: str) -> None:
+    result = CliRunner().invoke(oncelog, ["cluster", verb])
+    assert result.exit_code == 1
+    assert "pip uninstall oncelog-client && pip install oncelog" in result.output
+
+
+@pytest.mark.parametrize("verb", EXTENSIONS)
+def test_the_table_of_verbs_agrees_with_their_help(verb: str) -> None:
+    module, name, text = EXTENSIONS[verb]
+    assert help_lines({verb: getattr(import_module(module), name)}) == {verb: text}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
