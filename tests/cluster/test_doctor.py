@@ -94,6 +94,10 @@ def test_brokers_that_stop_one_after_the_other(cluster: Cluster, admin: Admin) -
         ["pair-0 (1 of 2 in sync)"],
     )
 
+    plan = command_line.call("cluster", "rebalance")
+    assert plan.exit_code == 0, plan.output
+    assert "1 partition without a leader cannot move: alone-0" in plan.stderr
+    assert "alone" not in plan.stdout
     said = command_line.refused("cluster", "unregister", "2")
     assert "only replica with all records of 1 partition: alone-0" in said
     assert "--force" in said

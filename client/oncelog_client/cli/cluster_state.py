@@ -54,7 +54,10 @@ class ClusterState(NamedTuple):
         if not self.fenced:
             return ""
         names = ", ".join(map(str, sorted(self.fenced)))
-        return f"not alive: broker {names}. It keeps its replicas, and gets none"
+        keeps = "It keeps its replicas, and gets none"
+        if len(self.fenced) > 1:
+            keeps = "They keep their replicas, and get none"
+        return f"not alive: broker {names}. {keeps}"
 
 
 async def cluster_state(admin: Admin) -> ClusterState:

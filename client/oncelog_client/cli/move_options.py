@@ -84,7 +84,12 @@ async def show_and_carry_out(
 
 async def show_cancelled(admin: Admin, places: Collection[TopicPartition], output: str) -> None:
     """Cancel the moves of these partitions, and show the partitions."""
-    cancelled = await cancel(admin, places)
-    show(CANCEL_COLUMNS, cancelled, output=output, empty="no move is in progress")
-    if cancelled and for_people(output):
-        note(f"{count_text(len(cancelled), 'move')} cancelled; each partition keeps its replicas")
+    are_all = await cancel(admin, places)
+    show(CANCEL_COLUMNS, sorted(places), output=output, empty="no move is in progress")
+    if places and for_people(output):
+        rest = (
+            "; each partition keeps its replicas"
+            if are_all
+            else ", except those that had ended already"
+        )
+        note(f"{count_text(len(places), 'move')} cancelled{rest}")

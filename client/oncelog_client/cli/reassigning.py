@@ -126,21 +126,23 @@ async def carry_out(admin: Admin, plan: Plan, state: ClusterState, throttle: int
         )
 
 
-async def cancel(admin: Admin, places: Collection[TopicPartition]) -> list[TopicPartition]:
-    """Cancel the moves of these partitions, and remove their throttle. Return the partitions.
-    Raises KafkaError."""
+async def cancel(admin: Admin, places: Collection[TopicPartition]) -> bool:
+    """Cancel the moves of these partitions, and remove their throttle. Return False if at least one
+    of the moves had ended already. Raises KafkaError."""
     chosen = sorted(places)
+    are_all = True
     for start in range(0, len(chosen), AT_ONCE):
-        await _cancel_part(admin, chosen[start : start + AT_ONCE])
+        are_all &= await _cancel_part(admin, chosen[start : start + AT_ONCE])
     if chosen:
         await remove_leftovers(admin)
-    return chosen
+    return are_all
 
 
-async def _cancel_part(admin: Admin, places: Sequence[TopicPartition]) -> None:
-    """Cancel the moves of these partitions. A move that has ended meanwhile is no error. Raises
+async def _cancel_part(admin: Admin, places: Sequence[TopicPartition]) -> bool:
+    """Cancel the moves of these partitions. Return False if a move had ended already. Raises
     KafkaError."""
     left = list(places)
+    are_all = True
     while left:
         try:
             await admin.alter_partition_reassignments(dict.fromkeys(left))
@@ -153,8 +155,10 @@ async def _cancel_part(admin: Admin, places: Sequence[TopicPartition]) -> None:
             if len(still) == len(left):
                 raise
             left = still
+            are_all = False
         else:
-            return
+            break
+    return are_all
 
 
 async def remove_leftovers(admin: Admin, *, has_rates: bool = False) -> None:

@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner
 
-from oncelog_client.admin import Admin
+from oncelog_client.admin import Admin, AlterConfigOp
 from oncelog_client.cli import strays
 from oncelog_client.cli.cluster_state import ClusterState, sees_all_topics
 from oncelog_client.cli.drain import drain
-from oncelog_client.cli.reassigning import Plan, cancel, summary
+from oncelog_client.cli.reassigning import Plan, summary
 from oncelog_client.cli.rebalance import balanced_plan
 from oncelog_client.cli.throttling import remove_throttle
 from oncelog_client.core.acl_bindings import (
@@ -71,53 +71,18 @@ def test_a_leader_that_is_not_alive_does_not_count() -> None:
     assert "1 leader to move" in summary(plan, present, {})
 
 
-class Moving:
-    """A controller with moves in progress, in place of the admin client."""
-
-    def __init__(self, *moving: TopicPartition) -> None:
-        self.moving = set(moving)
-        self.changes: list[Any] = []
-
-    async def alter_partition_reassignments(
-        self, wanted: Mapping[TopicPartition, Sequence[int] | None]
-    ) -> None:
-        ended = wanted.keys() - self.moving
-        self.moving -= wanted.keys()
-        if ended:
-            raise KafkaError("", ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-
-    async def list_partition_reassignments(self) -> dict[TopicPartition, None]:
-        return dict.fromkeys(self.moving)
-
-    async def list_topics(self, *, list_internal: bool) -> dict[str, None]:
-        return {}
-
-    async def describe_cluster(self) -> Any:
-        return state_of_nodes()
-
-    async def alter_configs(self, changes: Any) -> None:
-        self.changes.append(changes)
-
-
-def state_of_nodes() -> Any:
-    class Described:
-        nodes = (Node(1, "h", 1, None),)
-
-    return Described()
-
-
-def test_a_move_that_has_ended_counts_as_cancelled() -> None:
-    admin = Moving(B)
-    assert asyncio.run(cancel(cast(Admin, admin), [A, B])) == [A, B]
-    assert admin.moving == set()
-
-
 @pytest.mark.parametrize("has_rates", [True, False])
 def test_rates_are_removed_without_a_topic_only_if_the_caller_has_set_them(has_rates: bool) -> None:
-    admin = Moving()
-    removed = asyncio.run(remove_throttle(cast(Admin, admin), [], [1], has_rates=has_rates))
+    changed: list[Mapping[Any, Sequence[AlterConfigOp]]] = []
+
+    class Brokers:
+        async def alter_configs(self, changes: Mapping[Any, Sequence[AlterConfigOp]]) -> None:
+            changed.append(changes)
+
+    admin = cast(Admin, Brokers())
+    removed = asyncio.run(remove_throttle(admin, [], [1], has_rates=has_rates))
     assert removed is has_rates
-    names = [[op.name for op in ops] for changes in admin.changes for ops in changes.values()]
+    names = [[op.name for op in ops] for changes in changed for ops in changes.values()]
     assert names == ([list(RATES)] if has_rates else [])
 
 
