@@ -1,4 +1,4 @@
-"""What a membership needs of the exit monitor (`oncelog_server.exit_monitor`)."""
+"""The part of the exit monitor (`oncelog_server.exit_monitor`) that a membership needs."""
 
 from __future__ import annotations
 
