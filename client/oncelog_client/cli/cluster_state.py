@@ -39,11 +39,11 @@ class ClusterState(NamedTuple):
         """Return the brokers with replicas. A broker that was unregistered may have some."""
         return {broker for info in self.partitions.values() for broker in info.replicas}
 
-    def targets(self) -> dict[TopicPartition, tuple[int, ...]]:
+    def planned_replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
         """Return the replicas of each partition after the moves in progress."""
-        return {place: self._target(place, info) for place, info in self.partitions.items()}
+        return {place: self._planned(place, info) for place, info in self.partitions.items()}
 
-    def _target(self, place: TopicPartition, info: PartitionInfo) -> tuple[int, ...]:
+    def _planned(self, place: TopicPartition, info: PartitionInfo) -> tuple[int, ...]:
         move = self.moving.get(place)
         if move is None:
             return info.replicas

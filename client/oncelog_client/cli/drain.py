@@ -113,25 +113,25 @@ def replicas_plan(
 ) -> tuple[Plan, list[TopicPartition]]:
     """Return the plan, and the partitions that stay because nothing but the broker has their
     records. Raises Failed if a partition has no other place."""
-    targets = state.targets()
+    planned = state.planned_replicas()
     # While the broker is not alive, these cannot be copied from anywhere.
     lost = [
         place
         for place, info in state.partitions.items()
-        if broker in targets[place] and broker not in state.alive and info.leader is None
+        if broker in planned[place] and broker not in state.alive and info.leader is None
     ]
     layout = ReplicaLayout(
-        {place: replicas for place, replicas in targets.items() if place not in lost},
+        {place: replicas for place, replicas in planned.items() if place not in lost},
         state.racks,
         state.alive.keys() - {broker},
         sizes,
     )
     obstacles = drain_replicas(layout, broker)
     if obstacles.stuck:
-        others = count_text(len(layout.open_to), "other live broker")
+        others = count_text(len(layout.targets), "other live broker")
         reason = (
             f"each of the {others} has a replica already"
-            if layout.open_to
+            if layout.targets
             else "no other broker is alive"
         )
         raise Failed(
@@ -139,10 +139,10 @@ def replicas_plan(
             f" would have no place, because {reason}: {_names(obstacles.stuck)}. Start another"
             " broker, or give these topics fewer replicas"
         )
-    if obstacles.crowded:
+    if obstacles.fewer_racks:
         note(
-            f"{count_text(len(obstacles.crowded), 'partition')} will be in fewer racks, because no"
-            f" other broker of the rack is alive: {_names(obstacles.crowded)}"
+            f"{count_text(len(obstacles.fewer_racks), 'partition')} will be in fewer racks, because"
+            f" no other broker of the rack is alive: {_names(obstacles.fewer_racks)}"
         )
     resume = f"oncelog cluster drain {broker}"
     return Plan(layout.moves(), leaving(state, broker), {}, resume), lost
@@ -150,7 +150,7 @@ def replicas_plan(
 
 def leaders_plan(state: ClusterState, broker: int) -> tuple[Plan, list[TopicPartition]]:
     """Return the plan, and the partitions without another replica in sync."""
-    layout = ReplicaLayout(state.targets(), state.racks, state.alive.keys() - {broker})
+    layout = ReplicaLayout(state.planned_replicas(), state.racks, state.alive.keys() - {broker})
     obstacles, to_elect = drain_leaders(
         layout,
         broker,
@@ -166,7 +166,7 @@ async def _check_empty(admin: Admin, broker: int) -> None:
     """Raise Failed if the broker has got replicas of new topics meanwhile, or if its disk still has
     replicas. The disk also shows those of topics that the user may not describe."""
     state = await cluster_state(admin)
-    new = [place for place, replicas in state.targets().items() if broker in replicas]
+    new = [place for place, replicas in state.planned_replicas().items() if broker in replicas]
     if new:
         raise Failed(
             f"broker {broker} has got {count_text(len(new), 'partition')} meanwhile: {_names(new)}."

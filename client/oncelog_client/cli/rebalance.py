@@ -76,10 +76,12 @@ def balanced_plan(state: ClusterState, sizes: dict[TopicPartition, int]) -> tupl
     preferred ones are elected. Partitions without a leader are left out, because nothing can copy
     their records: their moves would not end."""
     offline = set(without_leader(state))
-    targets = {
-        place: replicas for place, replicas in state.targets().items() if place not in offline
+    planned = {
+        place: replicas
+        for place, replicas in state.planned_replicas().items()
+        if place not in offline
     }
-    layout = ReplicaLayout(targets, state.racks, state.alive, sizes)
+    layout = ReplicaLayout(planned, state.racks, state.alive, sizes)
     balance(layout)
     moves = layout.moves()
     moved = {move.place for move in moves} | state.moving.keys()

@@ -11,10 +11,11 @@ from oncelog_client.values import TopicPartition
 
 
 class Obstacles(NamedTuple):
-    """The partitions that a plan cannot move. `crowded` move, but into fewer racks than before."""
+    """The partitions that a plan cannot move, and those that it moves into fewer racks than
+    before."""
 
     stuck: tuple[TopicPartition, ...]
-    crowded: tuple[TopicPartition, ...] = ()
+    fewer_racks: tuple[TopicPartition, ...] = ()
 
 
 def drain_replicas(layout: ReplicaLayout, broker: int) -> Obstacles:
@@ -22,12 +23,12 @@ def drain_replicas(layout: ReplicaLayout, broker: int) -> Obstacles:
     replicas, if there is such a broker, and then to the one with the fewest replicas.
 
     Of the partitions that the broker leads, the replica that leads the fewest leads next. `layout`
-    must not be open to the broker.
+    must not have the broker as a target.
     """
-    stuck, crowded = [], []
+    stuck, fewer_racks = [], []
     for place in sorted(layout.on(broker)):
         replicas = layout.new[place]
-        free = [other for other in layout.open_to if other not in replicas]
+        free = [other for other in layout.targets if other not in replicas]
         if not free:
             stuck.append(place)
             continue
@@ -42,10 +43,10 @@ def drain_replicas(layout: ReplicaLayout, broker: int) -> Obstacles:
         was_led = replicas[0] == broker
         layout.replace(place, broker, min(free, key=cost))
         if layout.spread(layout.new[place]) < before:
-            crowded.append(place)
+            fewer_racks.append(place)
         if was_led:
             _lead_by_least(layout, place, layout.new[place])
-    return Obstacles(tuple(stuck), tuple(crowded))
+    return Obstacles(tuple(stuck), tuple(fewer_racks))
 
 
 def drain_leaders(
@@ -64,7 +65,7 @@ def drain_leaders(
         replicas = layout.new[place]
         if broker not in (leaders.get(place), replicas[0]):
             continue
-        able = [other for other in replicas if other in layout.open_to and other in in_sync[place]]
+        able = [other for other in replicas if other in layout.targets and other in in_sync[place]]
         if not able:
             stuck.append(place)
             continue
@@ -81,6 +82,6 @@ def _lead_by_least(layout: ReplicaLayout, place: TopicPartition, able: Collectio
     def leads(broker: int) -> tuple[int, bool, int]:
         return layout.leads(broker) - (broker == present), broker != present, broker
 
-    allowed = [broker for broker in able if broker in layout.open_to]
+    allowed = [broker for broker in able if broker in layout.targets]
     if allowed:
         layout.lead(place, min(allowed, key=leads))

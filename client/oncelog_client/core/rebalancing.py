@@ -27,14 +27,14 @@ class _Step(NamedTuple):
 
     place: TopicPartition
     source: int
-    sink: int
+    target: int
 
 
 def rebalance(layout: ReplicaLayout) -> None:
     """Change the layout into a balanced one. A balanced layout does not change."""
     before = None
     # An exchange of replicas may allow a move that racks have prevented.
-    while layout.open_to and layout.new != before:
+    while layout.targets and layout.new != before:
         before = dict(layout.new)
         spread_over_racks(layout)
         even_replicas(layout)
@@ -43,14 +43,14 @@ def rebalance(layout: ReplicaLayout) -> None:
 
 def is_balanced(layout: ReplicaLayout) -> bool:
     """Return True if the numbers of replicas, and those of leaders, differ by at most 1."""
-    replicas = [layout.counts[broker] for broker in layout.open_to]
-    leaders = [layout.leads(broker) for broker in layout.open_to]
+    replicas = [layout.counts[broker] for broker in layout.targets]
+    leaders = [layout.leads(broker) for broker in layout.targets]
     return all(max(counts) - min(counts) <= 1 for counts in (replicas, leaders) if counts)
 
 
 def spread_over_racks(layout: ReplicaLayout) -> None:
     """Move replicas that share a rack with another replica of their partition to a rack without."""
-    racks = {layout.rack(broker) for broker in layout.open_to}
+    racks = {layout.rack(broker) for broker in layout.targets}
     for place in layout.old:
         while (step := _into_another_rack(layout, place, racks)) is not None:
             layout.replace(*step)
@@ -66,15 +66,15 @@ def _into_another_rack(
     sources = [
         broker
         for broker in replicas
-        if broker in layout.open_to and used.count(layout.rack(broker)) > 1
+        if broker in layout.targets and used.count(layout.rack(broker)) > 1
     ]
-    sinks = [broker for broker in layout.open_to if layout.rack(broker) not in used]
+    targets = [broker for broker in layout.targets if layout.rack(broker) not in used]
     if not sources:
         return None
     # The leader stays, if it can.
     source = max(sources, key=lambda broker: (broker != replicas[0], layout.counts[broker], broker))
-    sink = min(sinks, key=lambda broker: (layout.counts[broker], broker))
-    return _Step(place, source, sink)
+    target = min(targets, key=lambda broker: (layout.counts[broker], broker))
+    return _Step(place, source, target)
 
 
 # --- replicas
@@ -85,7 +85,7 @@ def even_replicas(layout: ReplicaLayout) -> None:
     that brings them nearer to each other."""
     _even(
         layout,
-        lambda: {broker: layout.counts[broker] for broker in layout.open_to},
+        lambda: {broker: layout.counts[broker] for broker in layout.targets},
         _move_more_evenly,
     )
 
@@ -93,95 +93,96 @@ def even_replicas(layout: ReplicaLayout) -> None:
 def _even(
     layout: ReplicaLayout,
     counts: Callable[[], dict[int, int]],
-    improve: Callable[[ReplicaLayout, _Ends], bool],
+    improve: Callable[[ReplicaLayout, _Candidates], bool],
 ) -> None:
-    """Improve the counts until nothing helps. Brokers that have no way to give are not looked at
+    """Improve the counts until nothing helps. Brokers from which nothing can move are not looked at
     again, because a look at all their partitions takes long; `rebalance` begins once more."""
     stuck: set[int | None] = set()
     while True:
-        for key, ends in _all_ends(counts()):
+        for key, candidates in _all_candidates(counts()):
             if key not in stuck:
-                if improve(layout, ends):
+                if improve(layout, candidates):
                     break
                 stuck.add(key)
         else:
             return
 
 
-def _move_more_evenly(layout: ReplicaLayout, ends: _Ends) -> bool:
-    """Let a giving broker have one replica less, and a getting one more. Return False if this is
+def _move_more_evenly(layout: ReplicaLayout, candidates: _Candidates) -> bool:
+    """Move replicas, so that a source has one less and a target one more. Return False if this is
     not possible."""
-    steps = _direct(layout, ends) or _over_others(layout, ends)
-    for place, source, sink in steps or ():
-        layout.replace(place, source, sink)
+    steps = _direct(layout, candidates) or _over_others(layout, candidates)
+    for place, source, target in steps or ():
+        layout.replace(place, source, target)
     return steps is not None
 
 
-class _Ends(NamedTuple):
-    """Brokers that may give, most first, and brokers that may get, least first. Each giving one has
-    at least 2 more than each getting one."""
+class _Candidates(NamedTuple):
+    """Brokers that a partition may move from, those with most first, and brokers that it may move
+    to, those with least first. Each source has at least 2 more than each target."""
 
-    giving: list[int]
-    getting: list[int]
+    sources: list[int]
+    targets: list[int]
 
 
-def _all_ends(counts: Mapping[int, int]) -> Iterator[tuple[int | None, _Ends]]:
-    """Yield the brokers that must give and get, with None, then each broker with those that may get
-    from it. Yield nothing if the numbers differ by at most 1.
+def _all_candidates(counts: Mapping[int, int]) -> Iterator[tuple[int | None, _Candidates]]:
+    """Yield the brokers that have too much and too little, with None, then each broker with those
+    that may get a partition of it. Yield nothing if the numbers differ by at most 1.
 
-    Of the first ones, a broker gives only what it has too much, and gets only what it has too
-    little. So no plan needs fewer moves. Racks may prevent these moves.
+    With the first ones, a source loses only what it has too much, and a target gets only what it
+    has too little. So no plan needs fewer moves. Racks may prevent these moves.
     """
     low, rest = divmod(sum(counts.values()), len(counts))
     high = low + (rest > 0)
-    giving = [broker for broker, count in counts.items() if count > high]
-    getting = [broker for broker, count in counts.items() if count < low]
-    if not giving and not getting:
-        return
     most_first = sorted(counts, key=lambda broker: (-counts[broker], broker))
     least_first = sorted(counts, key=lambda broker: (counts[broker], broker))
-    least_given = high if giving else low
-    most_got = low if getting else high
+    have_more = any(count > high for count in counts.values())
+    have_less = any(count < low for count in counts.values())
+    if not (have_more or have_less):
+        return
+    # Without a broker above `high`, those with `high` are the sources; the same for `low`.
+    source_above = high if have_more else low
+    target_below = low if have_less else high
     yield (
         None,
-        _Ends(
-            [broker for broker in most_first if counts[broker] > least_given],
-            [broker for broker in least_first if counts[broker] < most_got],
+        _Candidates(
+            [broker for broker in most_first if counts[broker] > source_above],
+            [broker for broker in least_first if counts[broker] < target_below],
         ),
     )
     for source in most_first:
         lower = [broker for broker in least_first if counts[broker] <= counts[source] - 2]
         if lower:
-            yield source, _Ends([source], lower)
+            yield source, _Candidates([source], lower)
 
 
-def _direct(layout: ReplicaLayout, ends: _Ends) -> list[_Step] | None:
-    for source in ends.giving:
-        for sink in ends.getting:
-            place = layout.movable(source, sink)
+def _direct(layout: ReplicaLayout, candidates: _Candidates) -> list[_Step] | None:
+    for source in candidates.sources:
+        for target in candidates.targets:
+            place = layout.movable(source, target)
             if place is not None:
-                return [_Step(place, source, sink)]
+                return [_Step(place, source, target)]
     return None
 
 
-def _over_others(layout: ReplicaLayout, ends: _Ends) -> list[_Step] | None:
-    """Return the shortest way from a giving broker over others to a getting one, on which each
-    broker gives one partition to the next. Return None if there is none.
+def _over_others(layout: ReplicaLayout, candidates: _Candidates) -> list[_Step] | None:
+    """Return the shortest path from a source over other brokers to a target. Each broker of the
+    path passes one partition to the next. Return None if there is no path.
 
     Each step moves another partition, so that the rules for one step hold for all.
     """
-    ways: dict[int, list[_Step]] = {source: [] for source in ends.giving}
-    waiting = deque(ends.giving)
+    paths: dict[int, list[_Step]] = {source: [] for source in candidates.sources}
+    waiting = deque(candidates.sources)
     while waiting:
         broker = waiting.popleft()
-        used = {step.place for step in ways[broker]}
-        for other in layout.open_to:
-            place = None if other in ways else layout.movable(broker, other, used)
+        used = {step.place for step in paths[broker]}
+        for other in layout.targets:
+            place = None if other in paths else layout.movable(broker, other, used)
             if place is None:
                 continue
-            ways[other] = [*ways[broker], _Step(place, broker, other)]
-            if other in ends.getting:
-                return ways[other]
+            paths[other] = [*paths[broker], _Step(place, broker, other)]
+            if other in candidates.targets:
+                return paths[other]
             waiting.append(other)
     return None
 
@@ -194,53 +195,53 @@ def even_leaders(layout: ReplicaLayout) -> None:
     is allowed that brings them nearer to each other."""
     _even(
         layout,
-        lambda: {broker: layout.leads(broker) for broker in layout.open_to},
+        lambda: {broker: layout.leads(broker) for broker in layout.targets},
         _lead_more_evenly,
     )
 
 
-def _lead_more_evenly(layout: ReplicaLayout, ends: _Ends) -> bool:
-    """Let a giving broker lead one partition less, and a getting one more. Return False if this is
-    not possible."""
-    steps = _reordered(layout, ends)
+def _lead_more_evenly(layout: ReplicaLayout, candidates: _Candidates) -> bool:
+    """Change leaders, so that a source leads one partition less and a target one more. Return False
+    if this is not possible."""
+    steps = _reordered(layout, candidates)
     if steps is None:
-        pairs = ((source, sink) for source in ends.giving for sink in ends.getting)
-        return any(_exchange(layout, source, sink) for source, sink in pairs)
-    for place, _, sink in steps:
-        layout.lead(place, sink)
+        pairs = ((source, target) for source in candidates.sources for target in candidates.targets)
+        return any(_exchange(layout, source, target) for source, target in pairs)
+    for place, _, target in steps:
+        layout.lead(place, target)
     return True
 
 
-def _reordered(layout: ReplicaLayout, ends: _Ends) -> list[_Step] | None:
-    """Return the shortest way from a giving broker to a getting one, on which each broker leaves a
-    partition to another of its replicas. Return None if there is none."""
-    is_open = set(layout.open_to)
-    sinks = set(ends.getting)
-    ways: dict[int, list[_Step]] = {source: [] for source in ends.giving}
-    waiting = deque(ends.giving)
+def _reordered(layout: ReplicaLayout, candidates: _Candidates) -> list[_Step] | None:
+    """Return the shortest path from a source to a target. Each broker of the path leaves a
+    partition to another one of its replicas. Return None if there is no path."""
+    allowed = set(layout.targets)
+    targets = set(candidates.targets)
+    paths: dict[int, list[_Step]] = {source: [] for source in candidates.sources}
+    waiting = deque(candidates.sources)
     while waiting:
         broker = waiting.popleft()
         for place in layout.led_by(broker):
             for other in layout.new[place]:
-                if other in ways or other not in is_open:
+                if other in paths or other not in allowed:
                     continue
-                ways[other] = [*ways[broker], _Step(place, broker, other)]
-                if other in sinks:
-                    return ways[other]
+                paths[other] = [*paths[broker], _Step(place, broker, other)]
+                if other in targets:
+                    return paths[other]
                 waiting.append(other)
     return None
 
 
-def _exchange(layout: ReplicaLayout, source: int, sink: int) -> bool:
-    """Exchange a replica that `source` leads for one that `sink` does not lead. The numbers of
+def _exchange(layout: ReplicaLayout, source: int, target: int) -> bool:
+    """Exchange a replica that `source` leads for one that `target` does not lead. The numbers of
     replicas stay. Return False if no two replicas can be exchanged."""
     for given in sorted(layout.led_by(source), key=layout.size):
-        if not layout.may_replace(given, source, sink):
+        if not layout.may_replace(given, source, target):
             continue
-        for taken in sorted(layout.on(sink), key=layout.size):
-            is_led = layout.new[taken][0] == sink
-            if not is_led and layout.may_replace(taken, sink, source):
-                layout.replace(given, source, sink)
-                layout.replace(taken, sink, source)
+        for taken in sorted(layout.on(target), key=layout.size):
+            is_led = layout.new[taken][0] == target
+            if not is_led and layout.may_replace(taken, target, source):
+                layout.replace(given, source, target)
+                layout.replace(taken, target, source)
                 return True
     return False

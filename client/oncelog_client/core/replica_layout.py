@@ -32,7 +32,7 @@ class Move(NamedTuple):
 class ReplicaLayout:
     """The replicas of partitions, with the number of replicas and of preferred leaders by broker.
 
-    `racks` has all known brokers; brokers without a rack share one. Only brokers in `open_to` get
+    `racks` has all known brokers; brokers without a rack share one. Only the brokers `targets` get
     replicas. `sizes` are bytes; smaller partitions move first. `old` never changes.
     """
 
@@ -40,14 +40,14 @@ class ReplicaLayout:
         self,
         old: Mapping[TopicPartition, Sequence[int]],
         racks: Mapping[int, str | None],
-        open_to: Iterable[int],
+        targets: Iterable[int],
         sizes: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         self.old: dict[TopicPartition, Assignment] = {
             place: tuple(old[place]) for place in sorted(old) if old[place]
         }
         self.new = dict(self.old)
-        self.open_to = sorted(set(open_to))
+        self.targets = sorted(set(targets))
         self._racks = racks
         self._sizes = sizes or {}
         # By broker and topic, the partitions with a replica there. The dict is a set with an order.
@@ -75,9 +75,9 @@ class ReplicaLayout:
         self.new[place] = replicas
         self._add(place, replicas)
 
-    def replace(self, place: TopicPartition, source: int, sink: int) -> None:
+    def replace(self, place: TopicPartition, source: int, target: int) -> None:
         """Move a replica from one broker to another, at its place in the order."""
-        self.assign(place, replaced(self.new[place], source, sink))
+        self.assign(place, replaced(self.new[place], source, target))
 
     def lead(self, place: TopicPartition, broker: int) -> None:
         """Make one of a partition's replicas the preferred leader."""
@@ -111,28 +111,28 @@ class ReplicaLayout:
     def rack(self, broker: int) -> str | None:
         return self._racks.get(broker)
 
-    def may_replace(self, place: TopicPartition, source: int, sink: int) -> bool:
-        """Return True if a replica can move from `source` to `sink`: `sink` has none of the
+    def may_replace(self, place: TopicPartition, source: int, target: int) -> bool:
+        """Return True if a replica can move from `source` to `target`: `target` has none of the
         partition, and the partition is in as many racks as before."""
         replicas = self.new[place]
-        return sink not in replicas and (
-            self.rack(source) == self.rack(sink)
-            or self.spread(replaced(replicas, source, sink)) >= self.spread(replicas)
+        return target not in replicas and (
+            self.rack(source) == self.rack(target)
+            or self.spread(replaced(replicas, source, target)) >= self.spread(replicas)
         )
 
     def movable(
-        self, source: int, sink: int, without: Collection[TopicPartition] = ()
+        self, source: int, target: int, without: Collection[TopicPartition] = ()
     ) -> TopicPartition | None:
-        """Return the partition that is the best to move from `source` to `sink`, None if no
-        partition can move. Topics with more partitions on `source` than on `sink` come first, so
+        """Return the partition that is the best to move from `source` to `target`, None if no
+        partition can move. Topics with more partitions on `source` than on `target` come first, so
         that each topic is spread too; then small partitions."""
         topics = self._on.get(source, {})
-        surplus = {topic: len(topics[topic]) - self.count_of(sink, topic) for topic in topics}
+        surplus = {topic: len(topics[topic]) - self.count_of(target, topic) for topic in topics}
         for topic in sorted(topics, key=lambda topic: (-surplus[topic], topic)):
             found = [
                 place
                 for place in topics[topic]
-                if place not in without and self.may_replace(place, source, sink)
+                if place not in without and self.may_replace(place, source, target)
             ]
             if found:
                 return min(found, key=lambda place: (self.size(place), place))
@@ -147,6 +147,6 @@ class ReplicaLayout:
         ]
 
 
-def replaced(replicas: Assignment, source: int, sink: int) -> Assignment:
-    """Return the replicas with `sink` in place of `source`."""
-    return tuple(sink if broker == source else broker for broker in replicas)
+def replaced(replicas: Assignment, source: int, target: int) -> Assignment:
+    """Return the replicas with `target` in place of `source`."""
+    return tuple(target if broker == source else broker for broker in replicas)

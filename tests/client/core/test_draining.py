@@ -24,7 +24,7 @@ def test_a_drained_broker_keeps_only_what_has_no_other_place(drawn: Drawn) -> No
         if 0 not in old:
             assert new == old, "other partitions stay"
             continue
-        free = [broker for broker in layout.open_to if broker not in old]
+        free = [broker for broker in layout.targets if broker not in old]
         assert (place in obstacles.stuck) == (not free)
         assert len(set(new)) == len(old)
         assert len(set(old) - set(new)) == (place not in obstacles.stuck)
@@ -32,7 +32,7 @@ def test_a_drained_broker_keeps_only_what_has_no_other_place(drawn: Drawn) -> No
             (spread_of((*(set(old) - {0}), broker), drawn.racks) for broker in free), default=0
         )
         assert place in obstacles.stuck or spread_of(new, drawn.racks) == best
-        assert (place in obstacles.crowded) == (
+        assert (place in obstacles.fewer_racks) == (
             spread_of(new, drawn.racks) < spread_of(old, drawn.racks)
         )
 

@@ -90,9 +90,9 @@ def test_without_racks_all_plans_are_balanced_within_one(drawn: Drawn) -> None:
     layout = drawn.layout()
     rebalance(layout)
     replicas, leaders = numbers(layout)
-    is_open = frozenset(layout.open_to)
-    assert differ_by_one_at_most(replicas, is_open)
-    assert differ_by_one_at_most(leaders, is_open)
+    allowed = frozenset(layout.targets)
+    assert differ_by_one_at_most(replicas, allowed)
+    assert differ_by_one_at_most(leaders, allowed)
     assert is_balanced(layout)
 
 
@@ -226,7 +226,7 @@ def test_racks_may_allow_no_balance() -> None:
 def test_no_move_that_racks_allow_is_left_out(drawn: Drawn) -> None:
     layout = drawn.layout()
     rebalance(layout)
-    for source in layout.open_to:
-        for sink in layout.open_to:
-            if layout.counts[source] - layout.counts[sink] >= 2:
-                assert layout.movable(source, sink) is None
+    for source in layout.targets:
+        for target in layout.targets:
+            if layout.counts[source] - layout.counts[target] >= 2:
+                assert layout.movable(source, target) is None
