@@ -130,6 +130,25 @@ def test_a_broker_with_other_replicas_in_sync_is_unregistered_without_a_flag(
     CommandLine(cluster.address).text("cluster", "unregister", "3")
 
 
+def test_the_last_of_the_brokers_with_all_records_needs_force(
+    cluster: Cluster, admin: Admin
+) -> None:
+    """A broker that was unregistered before counts as empty if it comes back."""
+    command_line = CommandLine(cluster.address)
+    create(admin, "pair", 3, 2, least=2)
+    settled(cluster)
+    for broker in (2, 3):
+        cluster.brokers[broker].stop()
+    command_line.settled(
+        lambda rows: [row["state"] for row in rows[1:]] == ["fenced", "fenced"],
+        "cluster",
+        "brokers",
+    )
+    command_line.text("cluster", "unregister", "2")
+    said = command_line.refused("cluster", "unregister", "3")
+    assert "only replica with all records of 1 partition: pair-0" in said
+
+
 def test_moves_throttles_and_leaders(cluster: Cluster, admin: Admin) -> None:
     create(admin, "t", 1, 2)
     create(admin, "led", 3, 2)

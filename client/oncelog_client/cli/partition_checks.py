@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from oncelog_client.cli.cluster_state import ClusterState, replicas_on
@@ -38,18 +37,23 @@ async def last_sources(
     admin: Admin, state: ClusterState, offline: list[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Return the replicas that have all committed records of each partition: the ISR and the
-    eligible leaders, else the last ones known."""
+    eligible leaders, else the last ones known. After a broker was unregistered, its replica counts
+    as empty, unless the partition has no other one."""
     eligible = await admin.describe_eligible_replicas(offline) if offline else {}
-    return {place: _sources(state.partitions[place], eligible, place) for place in offline}
+    found = {}
+    for place in offline:
+        info = state.partitions[place]
+        whole = _whole(info, eligible.get(place))
+        if len(info.replicas) > 1:
+            whole = tuple(broker for broker in whole if broker in state.racks)
+        found[place] = whole
+    return found
 
 
-def _sources(
-    info: PartitionInfo, eligible: Mapping[TopicPartition, EligibleReplicas], place: TopicPartition
-) -> tuple[int, ...]:
-    found = eligible.get(place)
-    if found is None:
+def _whole(info: PartitionInfo, eligible: EligibleReplicas | None) -> tuple[int, ...]:
+    if eligible is None:
         return info.in_sync_replicas
-    return tuple(dict.fromkeys((*info.in_sync_replicas, *found.eligible))) or found.last_known
+    return tuple(dict.fromkeys((*info.in_sync_replicas, *eligible.eligible))) or eligible.last_known
 
 
 async def below_min_isr(admin: Admin, state: ClusterState) -> list[Row]:
