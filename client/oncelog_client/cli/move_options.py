@@ -45,7 +45,7 @@ def move_options(cancels: str) -> Callable[[F], F]:
         return click.option(
             "--execute",
             is_flag=True,
-            help="Make the moves and wait for them. Else nothing is changed.",
+            help="Make the moves and wait for them. Without it, nothing is changed.",
         )(command)
 
     return add

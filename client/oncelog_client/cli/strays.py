@@ -43,11 +43,13 @@ AT_ONCE: Final = 500
     cls=Tool, examples=["cluster strays oncelog-data", "cluster strays oncelog-data --execute"]
 )
 @click.argument("data", metavar="DATA")
-@click.option("--execute", is_flag=True, help="Delete the removable folders. Else only show all.")
+@click.option(
+    "--execute", is_flag=True, help="Delete the removable folders. Without it, nothing is changed."
+)
 @click.option(
     "--unknown-topics",
     is_flag=True,
-    help="Also folders of topics that the cluster does not have.",
+    help="Count folders of topics that the cluster does not have as removable.",
 )
 @connection_options
 @output_option
@@ -56,8 +58,8 @@ def strays(*, data: str, execute: bool, unknown_topics: bool, output: str, **_: 
 
     A broker that was down while a partition was deleted or moved away puts its folder aside as
     `…-stray`. It is removable if all replicas of the partition are in sync. If the cluster has no
-    such topic, the topic was deleted, or its metadata was lost: --unknown-topics makes the folder
-    removable.
+    such topic, the topic was deleted, or its metadata was lost: only --unknown-topics makes the
+    folder removable.
     """
     folder = Path(data)
     cluster_id, broker_id = _owner(folder)
