@@ -81,7 +81,9 @@ class BackgroundTasks:
         self._group_flush = group_flush
         self._directory = directory
         self._slices = slices
-        self._checkpoints = CheckpointWriter(files, self._checkpointed, slices)
+        self._checkpoints = CheckpointWriter(files, self._contents, slices)
+        # True if the next write has the state of the logs, False if only the revision.
+        self._writes_logs = False
         # Deleted topics that the checkpoints on disk may still name.
         self._deleted = dict.fromkeys(sorted(forgotten))
         # Tasks that still run; their next turn is skipped.
@@ -272,9 +274,25 @@ class BackgroundTasks:
         The Deferred completes with None when they are durable, with the error if the disk refused
         them. Refused checkpoints are retried.
         """
+        self._writes_logs = True
         written = self._checkpoints.write()
         written.on_complete(self._written)
         return written
+
+    def keep_revision(self, image: ClusterImage) -> Deferred[StorageError | None]:
+        """Write the revision of the image, of a metadata store elsewhere.
+
+        The Deferred completes as that of `checkpoint`. The other checkpoints are not written,
+        because there may be thousands of logs.
+        """
+        self._seen = SeenRevision(image.revision, image.restored_at)
+        kept = self._checkpoints.write()
+        kept.on_complete(self._kept)
+        return kept
+
+    def _kept(self, error: StorageError | None) -> None:
+        if error is not None:  # a success does not say that the last checkpoint was written
+            self._written(error)
 
     def _written(self, error: StorageError | None) -> None:
         self._not_written = error
@@ -289,6 +307,15 @@ class BackgroundTasks:
         if error is not None:
             self.checkpoint()
             raise error
+
+    def _contents(self) -> Steps[dict[str, bytes]]:
+        """Return the files of the write that begins. All its callers have called before."""
+        writes_logs, self._writes_logs = self._writes_logs, False
+        return self._checkpointed() if writes_logs else self._revision_alone()
+
+    def _revision_alone(self) -> Steps[dict[str, bytes]]:
+        yield
+        return {} if self._seen is None else {CLUSTER_REVISION: self._seen.encode()}
 
     def _checkpointed(self) -> Steps[dict[str, bytes]]:
         recovery_points: dict[tuple[str, int], int] = {}

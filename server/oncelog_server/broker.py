@@ -200,9 +200,11 @@ class Broker:
         membership = self.metadata.membership
         if self.settings.has_metadata_elsewhere:
             # A later start refuses a metadata store that is older.
-            restored_at = self.metadata.image.restored_at
-            seen = SeenRevision(membership.broker_epoch, restored_at)
+            image = self.metadata.image
+            newest = max(membership.broker_epoch, image.revision)
+            seen = SeenRevision(newest, image.restored_at)
             self.directory.keep_cluster_revision(seen, self._files)
+            self._replica_manager.keep_revisions(self._background_tasks.keep_revision)
         if not membership.is_alone:
             self._replica_manager.follow_others()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Set
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -32,6 +32,9 @@ from oncelog_server.slices import Slices
 from oncelog_server.storage.files import StorageError
 from oncelog_server.strays import Folders
 from oncelog_server.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from oncelog_server.hosting.kept_revision import KeepRevision, KeptRevision
 
 log = structlog.get_logger("oncelog.partition")
 
@@ -98,6 +101,8 @@ class ReplicaManager:
         # Topics with a log that the disk refused to create or open, with the first error.
         self._not_opened: dict[str, StorageError] = {}
         self._due = TopicChanges(slices, self._make, removal.delete_renamed)
+        # None if the metadata is in the directory, and before the registration.
+        self._kept_revision: KeptRevision | None = None
         self._stopped = False
         self._coordinators: dict[str, Coordinator] = {}
         # True at the start, when the logs are opened that this broker had at its last stop.
@@ -109,6 +114,13 @@ class ReplicaManager:
 
     def serve_coordinators(self, transactions: Coordinator, groups: Coordinator) -> None:
         self._coordinators = {TRANSACTION_STATE: transactions, CONSUMER_OFFSETS: groups}
+
+    def keep_revisions(self, keep: KeepRevision) -> None:
+        """From now on, make the revision of a metadata store elsewhere durable before a new
+        replica is opened."""
+        from oncelog_server.hosting.kept_revision import KeptRevision
+
+        self._kept_revision = KeptRevision(self._broker_id, self._due, keep)
 
     def open_all(self, image: ClusterImage, folders: Folders, newer: NewerLogs) -> None:
         """Open every partition that the image assigns to this broker, at the start.
@@ -137,6 +149,8 @@ class ReplicaManager:
             # The topic's queued partitions must not be opened any more.
             self._not_opened.pop(deleted.name, None)
             self._due.forget(deleted.name)
+        if self._kept_revision is not None:
+            self._kept_revision.follow(new, delta)
         for change in delta.partitions:
             self._due.add(change)
         for topic in delta.settings_changed:
@@ -285,8 +299,10 @@ class ReplicaManager:
     def _open_log(
         self, topic: TopicImage, topic_partition: TopicPartition, *, known: bool
     ) -> Partition | None:
-        """Open the log, after a deleted topic of the same name has left the directory. Raises
-        StorageError."""
+        """Open the log, after a deleted topic of the same name has left the directory, and the
+        revision of a new log is durable. Raises StorageError."""
+        if self._kept_revision is not None and not known:
+            self._kept_revision.check(self._image)
         self._removal.complete(topic_partition)
         return self._opening.open(topic, topic_partition, known=known)
 

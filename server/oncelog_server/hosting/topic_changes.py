@@ -1,7 +1,8 @@
 """The pending changes that the metadata image requires of this broker, in a queue for each topic.
 
 The changes of a topic are made in their order. Topics take turns, so that a new topic of one
-partition does not wait for ten thousand changes of another topic.
+partition does not wait for ten thousand changes of another topic. A held topic waits, and no other
+topic waits for it.
 """
 
 from __future__ import annotations
@@ -37,24 +38,44 @@ class TopicChanges:
         # Futures by topic, completed when all of its changes are made.
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
         self._is_working = False
+        # The pending changes of held topics, and how often each is held.
+        self._held: dict[str, deque[Change]] = {}
+        self._holds: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[Change]:
         """Iterate over the pending changes."""
-        return (change for changes in self._due.values() for change in changes)
+        queues = (*self._due.values(), *self._held.values())
+        return (change for changes in queues for change in changes)
 
     def add(self, change: Change) -> None:
         """Queue a change behind those of its topic."""
         topic = change if isinstance(change, TopicImage) else change.topic
-        due = self._due.get(topic.name)
+        queues = self._held if topic.name in self._held else self._due
+        due = queues.get(topic.name)
         if due is None:
-            due = self._due[topic.name] = deque()
+            due = queues[topic.name] = deque()
         due.append(change)
 
     def forget(self, topic: str) -> None:
         """Drop the pending changes of a deleted topic."""
-        due = self._due.get(topic)
+        due = self._held.get(topic) or self._due.get(topic)
         if due is not None:
             due.clear()
+
+    def hold(self, topic: str) -> None:
+        """Make no change of the topic until `release`, called as often as `hold`."""
+        self._holds[topic] = self._holds.get(topic, 0) + 1
+        if topic not in self._held:
+            self._held[topic] = self._due.pop(topic, deque())
+
+    def release(self, topic: str) -> None:
+        """Let the topic's changes be made, by the next call of `work`. Do nothing after `clear`."""
+        if topic not in self._holds:
+            return
+        self._holds[topic] -= 1
+        if not self._holds[topic]:
+            del self._holds[topic]
+            self._due[topic] = self._held.pop(topic)
 
     def work(self) -> None:
         """Make the queued changes in slices, unless they are already being made."""
@@ -65,7 +86,7 @@ class TopicChanges:
     async def settled(self, topics: Collection[str]) -> None:
         """Return when all changes of these topics are made."""
         for name in topics:
-            if name in self._due:
+            if name in self._due or name in self._held:
                 waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 self._waiting.setdefault(name, []).append(waiting)
                 await waiting
@@ -73,6 +94,8 @@ class TopicChanges:
     def clear(self) -> None:
         """Drop every change. Calls of `settled` return."""
         self._due.clear()
+        self._held.clear()
+        self._holds.clear()
         for name in list(self._waiting):
             self._wake(name)
 

@@ -139,8 +139,9 @@ def import_(
     """Write the metadata of an export to an etcd that has lost it. Stop all brokers first.
 
     A broker that has seen later metadata than that of the export does not start then: `oncelog
-    cluster recover` with the brokers' data directories finds the later topics and epochs. An
-    interrupted import can be run again.
+    cluster recover` with the brokers' data directories finds the later topics and epochs. A data
+    directory notes each new topic and partition before it has a record, and other changes within a
+    minute or at a stop. An interrupted import can be run again.
     """
     settings = _settings(config, assignments)
     try:

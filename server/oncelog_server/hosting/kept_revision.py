@@ -1,0 +1,67 @@
+"""The revision of a metadata store elsewhere is durable before this broker has a new replica.
+
+So no folder has records of a topic or a partition that is later than what the data directory has
+seen. A start with older metadata is then refused, and puts no such folder aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Final
+
+from oncelog_server.cluster.delta import ImageDelta, PartitionChange
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.deferred import Deferred
+from oncelog_server.hosting.topic_changes import TopicChanges
+from oncelog_server.storage.files import StorageError
+from oncelog_server.storage.layout import CLUSTER_REVISION
+
+# Makes the revision of an image durable.
+KeepRevision = Callable[[ClusterImage], Deferred[StorageError | None]]
+
+_GIVEN_UP: Final = StorageError("write", CLUSTER_REVISION, "a defect has ended the write")
+
+
+class KeptRevision:
+    """Holds the changes of topics with new replicas on broker `broker_id` until the revision is
+    durable. `changes` are the pending changes."""
+
+    def __init__(self, broker_id: int, changes: TopicChanges, keep: KeepRevision) -> None:
+        self._broker_id = broker_id
+        self._changes = changes
+        self._keep = keep
+        # The error of the last attempt, None if the revision is durable.
+        self._error: StorageError | None = None
+
+    def follow(self, image: ClusterImage, delta: ImageDelta) -> None:
+        """Hold the topics with new replicas in `delta`, and make the revision durable."""
+        topics = {change.topic.name for change in delta.partitions if self._is_new(change)}
+        if topics:
+            for topic in topics:
+                self._changes.hold(topic)
+            self._begin(image, topics)
+
+    def check(self, image: ClusterImage) -> None:
+        """Raise StorageError if the disk has refused the revision, and begin another attempt."""
+        error = self._error
+        if error is not None:
+            self._begin(image, ())
+            raise error
+
+    def _is_new(self, change: PartitionChange) -> bool:
+        if change.new is None or self._broker_id not in change.new.replicas:
+            return False
+        return change.old is None or self._broker_id not in change.old.replicas
+
+    def _begin(self, image: ClusterImage, topics: Collection[str]) -> None:
+        kept = self._keep(image)
+        kept.on_complete(partial(self._end, topics))
+        kept.on_abandon(partial(self._end, topics, _GIVEN_UP))
+
+    def _end(self, topics: Collection[str], error: StorageError | None) -> None:
+        """Release the topics. With an error, `check` refuses their logs."""
+        self._error = error
+        for topic in topics:
+            self._changes.release(topic)
+        self._changes.work()

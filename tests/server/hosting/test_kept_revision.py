@@ -1,0 +1,190 @@
+"""A new replica of a cluster is opened when the revision that made it is durable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.broker import Broker
+from oncelog_server.cluster import records
+from oncelog_server.cluster.records import PartitionRecord
+from oncelog_server.cluster.store import Put
+from oncelog_server.cluster.topics import NewPartitions, NewTopic
+from oncelog_server.operating_system.os_files import OsFiles
+from oncelog_server.refusal import Refused
+from oncelog_server.storage.files import Done, File, StorageError
+from oncelog_server.storage.layout import CLUSTER_REVISION
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.hosting.test_replica_manager import directories
+from tests.server.metadata.brokers import until
+from tests.server.metadata.memory_store import MemoryStore
+from tests.server.test_cluster_start import refused, started, store
+
+
+class Disk:
+    """A disk that holds the syncs of the revision, or refuses its writes."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.is_full = False
+        self.holds = False
+        self._held: list[Callable[[], None]] = []
+        sync, open_ = OsFiles.sync, OsFiles.open
+
+        def held_sync(files: OsFiles, those: Sequence[File], done: Done) -> None:
+            if self.holds and any(file.path.startswith(CLUSTER_REVISION) for file in those):
+                self._held.append(partial(sync, files, those, done))
+            else:
+                sync(files, those, done)
+
+        def refused_open(files: OsFiles, path: str, *, create: bool = False) -> File:
+            if self.is_full and path.startswith(CLUSTER_REVISION):
+                raise StorageError("create", path, "No space left on device")
+            return open_(files, path, create=create)
+
+        patch.setattr(OsFiles, "sync", held_sync)
+        patch.setattr(OsFiles, "open", refused_open)
+
+    @property
+    def is_holding(self) -> bool:
+        return bool(self._held)
+
+    def go_on(self) -> None:
+        self.holds = False
+        held, self._held = self._held, []
+        for sync in held:
+            sync()
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+def seen(path: Path) -> int:
+    return int((path / CLUSTER_REVISION).read_text())
+
+
+def copy_of(found: MemoryStore) -> MemoryStore:
+    """Return the store as an operator restores it: at this revision, without what has a lease."""
+    older = store()
+    older.entries.update(
+        {key: entry for key, entry in found.entries.items() if not key.startswith(records.LEASED)}
+    )
+    older.feed.revision = found.feed.revision
+    return older
+
+
+async def move(broker: Broker, topic: str, *replicas: int) -> int:
+    """Give the first partition these replicas. Return the revision of the change."""
+    before = broker.metadata.image.topics[topic]
+    old = before.partitions[0]
+    record = PartitionRecord(
+        replicas,
+        replicas,
+        replicas[0],
+        old.leader_epoch + 1,
+        isr_epochs=old.isr_epochs * len(replicas),
+    )
+    key = records.partition_key(before.id_text, 0)
+    result = await broker.metadata.store.txn((), [Put(key, records.encode(record))])
+    await broker.metadata.follower.reached(result.revision)
+    return result.revision
+
+
+@pytest.mark.parametrize("growth", ["topic", "partition"])
+async def test_b23_a_killed_broker_has_noted_its_new_folders(tmp_path: Path, growth: str) -> None:
+    """All brokers are killed before the next checkpoint, and etcd comes back from an older copy.
+    The start put the folder aside, with its records."""
+    found = store()
+    async with started(tmp_path / "1", found) as broker:
+        await broker.metadata.create_topics([NewTopic("old")])
+        older = copy_of(found)
+        if growth == "topic":
+            await broker.metadata.create_topics([NewTopic("new")])
+        else:
+            await broker.metadata.create_partitions([NewPartitions("old", 2)])
+        copytree(tmp_path / "1", tmp_path / "killed")
+    reason = await refused(tmp_path / "killed", older)
+    assert f"is at revision {older.feed.revision}, and" in reason
+
+
+async def test_no_new_folder_is_made_before_the_revision_is_durable(
+    tmp_path: Path, disk: Disk
+) -> None:
+    found = store()
+    async with started(tmp_path, found) as broker:
+        await broker.metadata.create_topics([NewTopic("old")])
+        disk.holds = True
+        creation = asyncio.create_task(broker.metadata.create_topics([NewTopic("new")]))
+        await until(lambda: disk.is_holding)
+        # The changes of other topics do not wait.
+        await move(broker, "old", 2, 1)
+        old = broker.partitions.require("old", 0)
+        await until(lambda: old.leader_id == 2)
+        assert directories(tmp_path, "new") == []
+        assert not creation.done()
+        disk.go_on()
+        assert not isinstance((await creation)[0], Refused)
+        assert directories(tmp_path, "new") == ["new-0"]
+
+
+async def test_a_topic_that_is_deleted_while_it_waits_leaves_nothing(
+    tmp_path: Path, disk: Disk
+) -> None:
+    async with started(tmp_path, store()) as broker:
+        disk.holds = True
+        creation = asyncio.create_task(broker.metadata.create_topics([NewTopic("new")]))
+        await until(lambda: disk.is_holding)
+        deletion = asyncio.create_task(broker.metadata.delete_topics(["new"]))
+        await until(lambda: "new" not in broker.metadata.image.topics)
+        disk.go_on()
+        await asyncio.gather(creation, deletion)
+        assert directories(tmp_path, "new") == []
+        assert not isinstance((await broker.metadata.create_topics([NewTopic("new")]))[0], Refused)
+
+
+async def test_a_topic_is_refused_while_the_disk_refuses_the_revision(
+    tmp_path: Path, disk: Disk
+) -> None:
+    async with started(tmp_path, store()) as broker:
+        before = seen(tmp_path)
+        disk.is_full = True
+        (outcome,) = await broker.metadata.create_topics([NewTopic("new")])
+        assert isinstance(outcome, Refused)
+        assert outcome.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert (directories(tmp_path, "new"), seen(tmp_path)) == ([], before)
+        disk.is_full = False
+        (outcome,) = await broker.metadata.create_topics([NewTopic("new")])
+        assert not isinstance(outcome, Refused)
+        assert seen(tmp_path) > before
+
+
+async def test_a_replica_that_the_disk_refused_is_opened_when_the_revision_is_durable(
+    tmp_path: Path, disk: Disk
+) -> None:
+    """A move from another broker gives this broker the replica, so nothing deletes the topic."""
+    async with started(tmp_path, store()) as broker:
+        await broker.metadata.create_topics([NewTopic("moved")])
+        await move(broker, "moved", 2)
+        await until(lambda: not directories(tmp_path, "moved"))
+        disk.is_full = True
+        moved_at = await move(broker, "moved", 2, 1)
+        name = TopicPartition("moved", 0)
+        await until(lambda: broker.partitions.offline_reason(name) is not None)
+        broker._refused_work._try_all()
+        assert directories(tmp_path, "moved") == []
+        disk.is_full = False
+
+        def is_opened() -> bool:
+            broker._refused_work._try_all()
+            return broker.partitions.get(name) is not None
+
+        await until(is_opened)
+        assert directories(tmp_path, "moved") == ["moved-0"]
+        assert seen(tmp_path) >= moved_at
