@@ -111,15 +111,16 @@ def leaving(state: ClusterState, broker: int) -> list[TopicPartition]:
 def replicas_plan(
     state: ClusterState, broker: int, sizes: dict[TopicPartition, int]
 ) -> tuple[Plan, list[TopicPartition]]:
-    """Return the plan, and the partitions that stay because nothing but the broker has their
-    records. Raises Failed if a partition has no other place."""
+    """Return the plan, and the partitions that stay because they have no leader. Raises Failed if a
+    partition has no other place."""
     planned = state.planned_replicas()
-    # While the broker is not alive, these cannot be copied from anywhere.
-    lost = [
+    # Without a leader, these cannot be copied from anywhere, so that their moves would not end.
+    in_progress = dict.fromkeys(leaving(state, broker))
+    lost = {
         place
         for place, info in state.partitions.items()
-        if broker in planned[place] and broker not in state.alive and info.leader is None
-    ]
+        if info.leader is None and (broker in planned[place] or place in in_progress)
+    }
     layout = ReplicaLayout(
         {place: replicas for place, replicas in planned.items() if place not in lost},
         state.racks,
@@ -145,7 +146,8 @@ def replicas_plan(
             f" no other broker of the rack is alive: {_names(obstacles.fewer_racks)}"
         )
     resume = f"oncelog cluster drain {broker}"
-    return Plan(layout.moves(), leaving(state, broker), {}, resume), lost
+    awaited = [place for place in in_progress if place not in lost]
+    return Plan(layout.moves(), awaited, {}, resume), sorted(lost)
 
 
 def leaders_plan(state: ClusterState, broker: int) -> tuple[Plan, list[TopicPartition]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from oncelog_client.cli.cluster_state import ClusterState, replicas_on
 from oncelog_client.cli.findings import NOTICE, PROBLEM, Row, row_of
 from oncelog_client.core.move_throttles import RATES, REPLICAS, throttles_all
+from oncelog_client.values import TopicPartition
 
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin
@@ -36,7 +37,7 @@ async def stalled_moves(admin: Admin, state: ClusterState) -> list[Row]:
         (place, broker)
         for place, move in state.moving.items()
         for broker in move.adding_replicas
-        if broker not in state.partitions[place].in_sync_replicas
+        if not _is_in_sync(state, place, broker)
     }
     found = {
         place: f"{place} (broker {broker} is not alive)"
@@ -58,6 +59,13 @@ async def stalled_moves(admin: Admin, state: ClusterState) -> list[Row]:
         " oncelog cluster rebalance --cancel"
     )
     return [row_of("stalled moves", PROBLEM, [found[place] for place in sorted(found)], to_do)]
+
+
+def _is_in_sync(state: ClusterState, place: TopicPartition, broker: int) -> bool:
+    """Return True if the replica is in sync. A move may be of a topic that the user may not
+    describe."""
+    info = state.partitions.get(place)
+    return info is not None and broker in info.in_sync_replicas
 
 
 async def leftover_throttles(admin: Admin, state: ClusterState) -> list[Row]:

@@ -10,10 +10,11 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner
 
-from oncelog_client.admin import Admin, AlterConfigOp
+from oncelog_client.admin import Admin, AlterConfigOp, PartitionReassignment
 from oncelog_client.cli import strays
 from oncelog_client.cli.cluster_state import ClusterState, sees_all_topics
-from oncelog_client.cli.drain import drain
+from oncelog_client.cli.drain import drain, replicas_plan
+from oncelog_client.cli.move_checks import stalled_moves
 from oncelog_client.cli.reassigning import Plan, summary
 from oncelog_client.cli.rebalance import balanced_plan
 from oncelog_client.cli.throttling import remove_throttle
@@ -56,6 +57,24 @@ def test_a_partition_without_a_leader_is_not_in_the_plan() -> None:
     plan, _ = balanced_plan(state(info(0, None, 1), *led), {})
     assert plan.moves
     assert A not in {move.place for move in plan.moves}
+
+
+@pytest.mark.parametrize("alive", [(1, 2, 3), (2, 3)])
+def test_a_drain_waits_for_no_partition_without_a_leader(alive: tuple[int, ...]) -> None:
+    """Its move would not end, also if the broker itself is alive."""
+    move = PartitionReassignment((1, 2), (2,), (1,))
+    present = state(info(0, None, 1), info(1, None, 1), info(2, 2, 1, 2), alive=alive)
+    plan, left = replicas_plan(present._replace(moving={B: move}), 1, {})
+    assert [(move.place.partition, move.new) for move in plan.moves] == [(2, (3, 2))]
+    assert plan.in_progress == []
+    assert left == [A, B]
+
+
+def test_a_move_of_a_topic_that_the_user_may_not_describe_is_examined() -> None:
+    """A list of moves has the topics that a list of topics lacks."""
+    present = state(alive=(1,))._replace(moving={A: PartitionReassignment((1, 2), (2,), ())})
+    (row,) = asyncio.run(stalled_moves(cast(Admin, None), present))
+    assert row.what == ["t-0 (broker 2 is not alive)"]
 
 
 @pytest.mark.parametrize("flags", [["--cancel"], ["--execute", "--throttle", "5"]])
