@@ -109,6 +109,7 @@ EDGES = {
     "oncelog_server.garbage": "switches the garbage collector of the process",
     "oncelog_server.handlers": "calls the broker services",
     "oncelog_server.hosting": "waits for changes, and writes log events",
+    "oncelog_server.replica_failures": "waits for the metadata store",
     "oncelog_server.replication": "connects the fetchers and the ISR with the broker",
     "oncelog_server.late": "imports modules that the start does not need",
     "oncelog_server.links": "sends to other brokers",

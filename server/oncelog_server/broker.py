@@ -52,6 +52,7 @@ from oncelog_server.transaction.marker_delivery import LocalMarkers
 if TYPE_CHECKING:
     from oncelog_server.cleaning.cleaner import LogCleaner
     from oncelog_server.observe.listener import MetricsListener
+    from oncelog_server.replica_failures import ReplicaFailures
     from oncelog_server.replication import Replication
     from oncelog_server.self_fencing import SelfFencing
 
@@ -86,6 +87,7 @@ class Broker:
         self._late_replication = LateReplication(self._new_replication)
         # None without other brokers.
         self._self_fencing: SelfFencing | None = None
+        self._replica_failures: ReplicaFailures | None = None
 
     # --- start
 
@@ -207,6 +209,7 @@ class Broker:
             self._replica_manager.keep_revisions(self._background_tasks.keep_revision)
         if not membership.is_alone:
             self._replica_manager.follow_others()
+            self._replica_failures = self._new_replica_failures()
 
     def _write_boot(self) -> None:
         if not self.partitions.offline():
@@ -302,6 +305,13 @@ class Broker:
         self._other_brokers.check_authority = fencing.check
         self._self_fencing = fencing
         return CheckedRequests(requests, fencing)
+
+    def _new_replica_failures(self) -> ReplicaFailures:
+        from oncelog_server.replica_failures import ReplicaFailures
+
+        return ReplicaFailures(
+            self.settings.node_id, self.metadata, self.partitions, self._tasks, self._timers
+        )
 
     def _follow_metadata(self) -> None:
         """Let the parts follow the image. They are called in this order."""
@@ -425,6 +435,8 @@ class Broker:
             self._metrics.stop()
         self.groups.stop()
         await self._late_cleaner.stop()
+        if self._replica_failures is not None:
+            self._replica_failures.stop()
         self._tasks.stop()
         self._other_brokers.close()
         self._late_replication.stop()

@@ -80,15 +80,21 @@ class BrokerViews:
     ) -> Iterator[PartitionState]:
         """Yield the partitions from number `first` on, as a client on `listener` sees them; None
         for operators. A replica is offline if its broker is not alive or has no such listener, or
-        if it is on this broker and its log cannot be used (Kafka's KRaftMetadataCache)."""
-        brokers = self._metadata.image.brokers
+        cannot use its log (Kafka's KRaftMetadataCache)."""
+        image = self._metadata.image
+        brokers = image.brokers
         reachable = {
             number
             for number, broker in brokers.items()
             if listener is None or broker.endpoint(listener) is not None
         }
         for partition in topic.partitions[first:]:
-            offline = [broker for broker in partition.replicas if broker not in reachable]
+            offline = [
+                broker
+                for broker in partition.replicas
+                if broker not in reachable
+                or (image.failed and (broker, topic.id, partition.partition) in image.failed)
+            ]
             if self._broker_id in partition.replicas and self._broker_id not in offline:
                 name = TopicPartition(topic.name, partition.partition)
                 if self._offline_reason(name) is not None:

@@ -98,6 +98,16 @@ async def test_replicas_of_a_broker_that_is_not_alive_are_offline() -> None:
         assert (state.leader, state.offline_replicas) == (NO_LEADER, (ELSEWHERE,))
 
 
+async def test_a_replica_that_its_broker_cannot_serve_is_offline_for_all_brokers() -> None:
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("t", 2)])
+        image, here = services.metadata.image, services.broker_id
+        topic = image.topics["t"]
+        services.metadata.follower.image = replace(image, failed={(here, topic.id, 1): 9})
+        served, failed = seen_from(services, ELSEWHERE).states(topic)
+        assert (served.offline_replicas, failed.offline_replicas) == ((), (here,))
+
+
 async def test_the_log_dir_has_the_space_of_its_disk(tmp_path: Path) -> None:
     async with broker() as services:
         found = seen_from(services, 0, str(tmp_path)).log_dir()

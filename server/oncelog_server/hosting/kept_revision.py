@@ -36,7 +36,10 @@ class KeptRevision:
 
     def follow(self, image: ClusterImage, delta: ImageDelta) -> None:
         """Hold the topics with new replicas in `delta`, and make the revision durable."""
-        topics = {change.topic.name for change in delta.partitions if self._is_new(change)}
+        # In the order of the changes: a set has another order in each process.
+        topics = dict.fromkeys(
+            change.topic.name for change in delta.partitions if self._is_new(change)
+        )
         if topics:
             for topic in topics:
                 self._changes.hold(topic)

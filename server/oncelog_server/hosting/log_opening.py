@@ -124,6 +124,7 @@ class LogOpening:
             self._request_flush,
             flush_on_ack=self._settings.oncelog_flush_on_ack,
             on_storage_error=self._storage_failed,
+            on_offline=self._went_offline,
             high_watermark=high_watermark,
         )
         self._partitions.add(partition)
@@ -186,6 +187,12 @@ class LogOpening:
         partition = self._partitions.get(name)
         if partition is not None and partition.offline is None:
             partition.try_again(self._wall_ms())
+
+    def _went_offline(self, partition: Partition) -> None:
+        log.error(
+            "partition offline", partition=str(partition.topic_partition), reason=partition.offline
+        )
+        self._partitions.on_offline_change()
 
     def _storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
         name = partition.topic_partition

@@ -58,7 +58,10 @@ class IsrUpdates:
             for deleted in kept.keys() - present:
                 del kept[deleted]
         for partition in present:
-            if partition.is_leader and len(partition.replicas.assignment) > 1:
+            # The followers of an offline leader only seem to lag: they cannot fetch. Without them
+            # in the ISR, no other broker could lead.
+            is_online = partition.offline is None
+            if partition.is_leader and is_online and len(partition.replicas.assignment) > 1:
                 self._check(partition)
             else:
                 self._forget(partition)

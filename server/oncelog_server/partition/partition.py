@@ -31,6 +31,10 @@ def _ignore(partition: Partition, failure: StorageFailure) -> None:
     pass
 
 
+def _do_nothing(partition: Partition) -> None:
+    pass
+
+
 class Partition:
     """A topic-partition. Code outside of this package uses the partition's log only through this
     class, except the cleaner (`log_to_clean`).
@@ -59,6 +63,7 @@ class Partition:
         "leader_epoch",
         "leader_id",
         "offline",
+        "on_offline",
         "on_storage_error",
         "read_waiters",
         "refused_sequences",
@@ -76,6 +81,7 @@ class Partition:
         *,
         flush_on_ack: bool = False,
         on_storage_error: Callable[[Partition, StorageFailure], None] = _ignore,
+        on_offline: Callable[[Partition], None] = _do_nothing,
         high_watermark: int | None = None,
     ) -> None:
         """`high_watermark` is that of the last checkpoint. None: the whole log is committed,
@@ -99,6 +105,7 @@ class Partition:
         self.guards = VerificationGuards()
         self.refused_sequences = RefusedSequences()
         self.on_storage_error = on_storage_error
+        self.on_offline = on_offline
         self._request_flush = request_flush
         self._flush_on_ack = flush_on_ack
         # True while an append has to wait for a flush, with `flush_on_ack` always.
@@ -170,6 +177,7 @@ class Partition:
         waiting request (S16)."""
         self.offline = reason
         try:
+            self.on_offline(self)
             self.commit_waiters.fail(ErrorCode.KAFKA_STORAGE_ERROR)
         finally:
             self.read_waiters.wake_all()

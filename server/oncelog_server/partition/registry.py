@@ -17,6 +17,10 @@ from oncelog_server.topic_partition import TopicPartition
 NO_PARTITIONS: Final[Mapping[int, Partition]] = MappingProxyType({})
 
 
+def _do_nothing() -> None:
+    pass
+
+
 class Partitions:
     """Partitions by topic name and index. `is_known` returns True if the cluster has a partition,
     on this broker or another."""
@@ -31,6 +35,8 @@ class Partitions:
         self.early_sequences = EarlySequences()
         # True while this broker may not act as the leader of any partition.
         self.is_suspended = False
+        # Called when a partition goes offline or comes back.
+        self.on_offline_change: Callable[[], None] = _do_nothing
 
     def __iter__(self) -> Iterator[Partition]:
         # `map` makes one view of a dict at a time. 10,000 views at once would trigger a long
@@ -77,19 +83,23 @@ class Partitions:
 
     def add_offline(self, topic_partition: TopicPartition, reason: str) -> None:
         self._offline[topic_partition] = reason
+        self.on_offline_change()
 
     def take_online(self, topic_partition: TopicPartition) -> None:
         """Forget the reason why the partition was offline, because the partition was opened."""
-        self._offline.pop(topic_partition, None)
+        if self._offline.pop(topic_partition, None) is not None:
+            self.on_offline_change()
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
-        self._offline.pop(topic_partition, None)
+        self.take_online(topic_partition)
         partitions = self._topics.get(topic_partition.topic)
         if partitions is None:
             return None
         partition = partitions.pop(topic_partition.partition, None)
         if not partitions:
             del self._topics[topic_partition.topic]
+        if partition is not None and partition.offline is not None:
+            self.on_offline_change()
         return partition
 
     def offline_reason(self, topic_partition: TopicPartition) -> str | None:

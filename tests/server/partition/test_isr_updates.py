@@ -283,3 +283,15 @@ def test_a_deleted_partition_is_forgotten(outcome: IsrOutcome) -> None:
     store.check()
     left = sys.getrefcount(store.led)
     assert left == references - 1
+
+
+def test_an_offline_leader_proposes_nothing() -> None:
+    """Its followers cannot fetch. Without them in the ISR, no other broker could lead."""
+    store = Store(ALL)
+    store.append()
+    store.fetch(1, 0)
+    store.fetch(2, 0)
+    store.check()
+    store.led.fail("sync: Input/output error")
+    store.check(MAX_LAG_MS + 1)
+    assert store.proposed == []

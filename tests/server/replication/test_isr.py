@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from oncelog_client.producer import Producer
 from oncelog_protocol.errors import ErrorCode
 from tests.server.log.driver import NOW_MS, batch
-from tests.server.replication.brokers import cluster, cut_off
+from tests.server.replication.brokers import TOPIC, cluster, cut_off
 
 LAG_MS = 400
 
@@ -48,3 +49,14 @@ async def test_the_last_member_of_the_isr_stays(tmp_path: Path) -> None:
         await found.start_one(2)
         await found.until(lambda: codes)
         assert (sorted(found.image().isr), codes) == ([1, 2], [ErrorCode.NONE])
+
+
+async def test_s16_another_broker_leads_if_a_flush_of_the_leader_fails(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2, 3) as found:
+        await found.create((1, 2, 3))
+        await found.until(lambda: set(found.image().isr) == {1, 2, 3})
+        found.replica(1).fail("sync: Input/output error")
+        await found.until(lambda: found.image().leader == 2)
+        assert set(found.image().isr) == {2, 3}
+        async with Producer(found.addresses, acks="all", linger_ms=0) as producer:
+            await producer.send_and_wait(TOPIC, b"v", partition=0)

@@ -1,0 +1,99 @@
+"""Keeps the metadata's list of the replicas that this broker cannot serve, so that other brokers
+lead their partitions (S16, KIP-112). A single broker keeps no list."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.failed_replicas import failed_replica_writes
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.store import Write
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.metadata.conditional_writer import ConditionalWriter
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.refusal import Refused
+from oncelog_server.request_tasks import RequestTasks
+from oncelog_server.timers import Timer, Timers
+
+# Pause before another attempt, after the store has failed.
+RETRY_MS: Final = 500
+
+log = structlog.get_logger("oncelog.cluster")
+
+
+class ReplicaFailures:
+    """Writes the list when a partition goes offline or comes back, and after each registration,
+    because the list ends with it. The registration of broker `broker_id` must have begun."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        metadata: ClusterMetadata,
+        partitions: Partitions,
+        tasks: RequestTasks,
+        timers: Timers,
+    ) -> None:
+        self._broker_id = broker_id
+        self._metadata = metadata
+        self._partitions = partitions
+        self._tasks = tasks
+        self._timers = timers
+        self._writer = ConditionalWriter(metadata.store, metadata.follower)
+        self._is_writing = False
+        # True if something has changed since the last decision.
+        self._is_due = False
+        self._retry: Timer | None = None
+        self._is_stopped = False
+        partitions.on_offline_change = self._changed
+        metadata.subscribe(self._follow)
+        self._changed()
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._retry is not None:
+            self._retry.cancel()
+
+    def _follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+        epoch_of = self._metadata.membership.epoch_in
+        if delta.topics_deleted or epoch_of(old) != epoch_of(new):
+            self._changed()
+
+    def _changed(self) -> None:
+        self._is_due = True
+        self._begin()
+
+    def _begin(self) -> None:
+        if not self._is_writing and not self._is_stopped:
+            self._is_writing = True
+            # A failed disk takes many partitions offline in this turn of the loop.
+            self._timers.call_soon(self._spawn)
+
+    def _spawn(self) -> None:
+        if not self._is_stopped:
+            self._tasks.spawn(self._write())
+
+    async def _write(self) -> None:
+        self._retry = None
+        try:
+            while self._is_due:
+                self._is_due = False
+                await self._writer.write(self._decide)
+        except Refused as refused:
+            log.warning("offline partitions are not reported yet", reason=str(refused))
+            self._is_due = True
+            self._retry = self._timers.call_later(RETRY_MS, self._begin)
+        finally:
+            self._is_writing = False
+
+    def _decide(self, image: ClusterImage) -> list[Write]:
+        membership = self._metadata.membership
+        epoch = membership.epoch_in(image)
+        if not epoch:
+            return []  # the next registration begins again
+        offline = self._partitions.offline()
+        if not offline and not image.failed:
+            return []
+        return failed_replica_writes(image, self._broker_id, epoch, membership.lease_id, offline)

@@ -1,0 +1,67 @@
+"""A broker lists the replicas that it cannot serve, and other brokers lead their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from oncelog_server.cluster import records
+from oncelog_server.cluster.controller import elect_leaders
+from oncelog_server.cluster.failed_replicas import failed_replica_writes
+from oncelog_server.cluster.partition_change import ElectionRules
+from oncelog_server.cluster.store import Put, Write
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.cluster.clusters import Cluster
+from tests.server.cluster.test_controller import WHOLE, cluster_with
+
+NAME = TopicPartition("t", 0)
+LEASE_ID = 7
+
+
+def listed(cluster: Cluster, offline: Mapping[TopicPartition, str]) -> list[Write]:
+    epoch = cluster.image.brokers[1].epoch
+    return failed_replica_writes(cluster.image, 1, epoch, LEASE_ID, offline)
+
+
+def elect(cluster: Cluster) -> tuple[int, tuple[int, ...]]:
+    cluster.apply(elect_leaders(cluster.image, ElectionRules()))
+    partition = cluster.partition("t")
+    return partition.leader, partition.isr
+
+
+def test_another_replica_leads_until_the_failed_one_is_back_in_the_isr() -> None:
+    cluster = cluster_with(WHOLE)
+    assert cluster.apply(listed(cluster, {NAME: "sync: Input/output error"}))
+    assert elect(cluster) == (2, (2, 3))
+    assert listed(cluster, {NAME: "another reason"}) == []
+    assert cluster.apply(listed(cluster, {}))
+    assert cluster.image.failed == {}
+    assert elect(cluster) == (2, (2, 3))
+
+
+def test_the_keys_end_with_the_registration() -> None:
+    cluster = cluster_with(WHOLE)
+    writes = listed(cluster, {NAME: "x" * 10_000})
+    (put,) = writes[0].operations
+    assert isinstance(put, Put)
+    assert put.lease_id == LEASE_ID
+    assert len(put.value) < 1_000
+    cluster.restart(1)
+    assert not cluster.apply(writes)
+    assert not any(key.startswith(records.FAILED) for key in cluster.entries)
+
+
+def test_only_replicas_of_known_partitions_are_listed() -> None:
+    cluster = cluster_with((2, (2, 3), (), ()))
+    partition = cluster.partition("t")
+    moved = records.PartitionRecord((2, 3), (2, 3), 2, partition.leader_epoch + 1)
+    cluster.put_partition("t", moved)
+    offline = dict.fromkeys([NAME, TopicPartition("t", 9), TopicPartition("deleted", 0)], "reason")
+    assert listed(cluster, offline) == []
+
+
+def test_a_broker_leaves_the_lists_of_others() -> None:
+    cluster = cluster_with(WHOLE)
+    epoch = cluster.image.brokers[2].epoch
+    cluster.apply(failed_replica_writes(cluster.image, 2, epoch, LEASE_ID, {NAME: "reason"}))
+    assert listed(cluster, {}) == []
+    assert elect(cluster) == (1, (1, 3))
