@@ -141,6 +141,7 @@ class TlsEngine:
 
     def write(self, data: Bytes) -> None:
         """Encrypt all of the data for `outgoing`, which then has 22 bytes more for each 16 KiB.
+        Drop the data if `read` has found that the peer has ended without close_notify.
 
         Pieces of 64 to 256 KiB are the fastest. Raises TlsFailed.
         """
@@ -150,6 +151,8 @@ class TlsEngine:
             while written < size:
                 # A call encrypts one record, which has at most 16 KiB.
                 written += self._tls.write(memoryview(data)[written:] if written else data)
+        except ssl.SSLEOFError:
+            pass  # OpenSSL encrypts no more. `peer_closed` makes the caller close the connection.
         except ssl.SSLError as error:
             self._fail(self._reason_of(error))
 

@@ -125,6 +125,22 @@ def test_a_side_that_has_got_close_notify_may_still_write(pair: Pair) -> None:
     assert client.peer_closed
 
 
+@pytest.mark.parametrize("ending", ["end of the socket", "a cut record"])
+def test_a_response_to_a_killed_peer_is_no_failure(pair: Pair, ending: str) -> None:
+    """A killed process sends no close_notify, and no more reads."""
+    client, server = pair
+    client.write(b"request")
+    carry(client, server)
+    if ending == "a cut record":
+        client.write(b"lost")
+        server.received(client.outgoing()[:-1])
+    server.received_eof()
+    assert read_all(server) == b"request"
+    assert server.peer_closed
+    server.write(b"response")
+    server.close()
+
+
 def test_bytes_before_a_damaged_record_are_read_and_then_it_fails(pair: Pair) -> None:
     client, server = pair
     client.write(bytes(100_000))
