@@ -52,16 +52,16 @@ class ShardLeader(NamedTuple):
 
 class CoordinatorCalls:
     """`leader_of` returns the leader of a partition, None for an unknown partition. `send` sends a
-    call to another broker. Its result has the code COORDINATOR_LOAD_IN_PROGRESS if the broker is
-    unreachable, or the response was lost. `operations` serves the calls on this broker.
-    `before_serving` suspends the shards of this broker if its registration may have ended: no call
-    is served from memory then."""
+    call about a partition to another broker. Its result has the code COORDINATOR_LOAD_IN_PROGRESS
+    if the broker is unreachable, or the response was lost. `operations` serves the calls on this
+    broker. `before_serving` suspends the shards of this broker if its registration may have ended:
+    no call is served from memory then."""
 
     def __init__(
         self,
         broker_id: int,
         leader_of: Callable[[TopicPartition], ShardLeader | None],
-        send: Callable[[int, CoordinatorCall], Called],
+        send: Callable[[int, TopicPartition, CoordinatorCall], Called],
         operations: Mapping[Operation, Callable[[CoordinatorCall], Called]],
         before_serving: Callable[[], None] = lambda: None,
     ) -> None:
@@ -79,7 +79,7 @@ class CoordinatorCalls:
         if leader.broker_id == self._broker_id:
             called = self.serve(call)
         else:
-            called = self._send(leader.broker_id, call)
+            called = self._send(leader.broker_id, partition, call)
         return then(called, lambda result: self._checked(partition, result))
 
     def serve(self, call: CoordinatorCall) -> Called:

@@ -59,7 +59,7 @@ class OtherCoordinators:
         groups: GroupCoordinator,
         *,
         leader_of: Callable[[TopicPartition], ShardLeader | None],
-        send: Callable[[int, CoordinatorCall], Called],
+        send: Callable[[int, TopicPartition, CoordinatorCall], Called],
         shard_count: Callable[[], int],
         work: Work,
         wall_ms: Callable[[], int],

@@ -97,7 +97,7 @@ class Broker(World):
             self.transactions,
             self.groups,
             leader_of=cluster.leaders.get,
-            send=lambda receiver, call: cluster.send(broker_id, receiver, call),
+            send=lambda receiver, _, call: cluster.send(broker_id, receiver, call),
             shard_count=lambda: cluster.shards,
             work=cluster.slices.run,
             wall_ms=self.wall,

@@ -54,12 +54,14 @@ def routes(
     """Return the result of a call of broker 1, and the brokers that were asked."""
     asked: list[int] = []
 
-    def send(broker_id: int, call: CoordinatorCall) -> CoordinatorCallResult:
+    def send(
+        broker_id: int, partition: TopicPartition, call: CoordinatorCall
+    ) -> CoordinatorCallResult:
         asked.append(broker_id)
         return result
 
     calls = CoordinatorCalls(
-        1, lambda partition: leader, send, {Operation.LOCATE: lambda call: send(1, call)}
+        1, lambda partition: leader, send, {Operation.LOCATE: lambda call: send(1, SHARD, call)}
     )
     return value_of(calls.ask(SHARD, CALL)), asked
 
