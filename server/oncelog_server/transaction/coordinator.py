@@ -92,6 +92,7 @@ class TransactionCoordinator:
         self._owner_of_id = owner_of_id
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms
+        self._timers = timers
         self._on_stray_markers = on_stray_markers
         # Number of aborted and of committed transactions with partitions, since the start.
         self.decided = [0, 0]
@@ -192,6 +193,14 @@ class TransactionCoordinator:
             # Later turns of the loop write the markers, because this broker may still have to take
             # over other partitions.
             self._completion.finish_later(shard, work, 0)
+        if self._owners is not None and not self._has_pointers:
+            # A shard may move to another broker before the first request.
+            self._timers.call_soon(self._point_early)
+
+    def _point_early(self) -> None:
+        """Begin to write the missing pointers before an id is requested."""
+        if not self._has_pointers and not self.runtime.is_loading:
+            self._are_pointed()
 
     def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
         """Retry markers at once if leaders or brokers have changed."""

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from oncelog_server.coordinator.runtime import Work
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, Unheard
 from oncelog_server.slices import Steps
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.grouped.owners import is_here
@@ -27,26 +27,51 @@ BYTES_PER_BATCH: Final = 131_072
 class MissingPointers:
     """Searches the groups of all loaded shards, in slices. `transactions` is the coordinator of
     this broker, and serves no transactional id before the search has ended. So no id moves
-    meanwhile, and a pointer to another group than the one that has the id is older than that
-    group."""
+    meanwhile. `shard_count` returns the number of shards of the cluster."""
 
     def __init__(
-        self, transactions: TransactionCoordinator, work: Work, wall_ms: Callable[[], int]
+        self,
+        transactions: TransactionCoordinator,
+        work: Work,
+        wall_ms: Callable[[], int],
+        shard_count: Callable[[], int],
     ) -> None:
         self._transactions = transactions
         self._work = work
         self._wall_ms = wall_ms
+        self._shard_count = shard_count
+        # The search in progress, or the one that has failed.
         self._search: _Search | None = None
+        # The coordinator epochs of the shards that the last successful search has searched.
+        self._searched: dict[int, int] | None = None
 
     def are_written(self) -> bool:
         """Return True if all missing pointers between the loaded shards are committed. Otherwise
         let a search continue or begin, also after a failed one or a change of the shards."""
-        shards = dict(self._transactions.runtime.shards())
+        shards = self._shards()
+        epochs = _epochs(shards)
+        if self._searched == epochs:
+            return True
         search = self._search
         if search is None or search.has_failed or search.shards != shards:
-            search = self._search = _Search(shards)
+            has_all = len(shards) == self._shard_count()
+            search = self._search = _Search(shards, has_all_shards=has_all)
             self._work(self._steps(search))
-        return search.is_at_its_end and not search.in_flight and not search.has_failed
+        return self._searched == epochs
+
+    def _shards(self) -> dict[int, TransactionShard]:
+        return dict(self._transactions.runtime.shards())
+
+    def _end(self, search: _Search) -> None:
+        """Forget a search that has succeeded. The shards and the ids that it has found would stay
+        in memory otherwise."""
+        if search is not self._search or not search.has_succeeded:
+            return
+        self._search = None
+        # If a shard was unloaded meanwhile, the search may have missed its ids, also if the shard
+        # was loaded again in the same epoch.
+        if search.shards == self._shards():
+            self._searched = _epochs(search.shards)
 
     def _steps(self, search: _Search) -> Steps[None]:
         try:
@@ -67,6 +92,7 @@ class MissingPointers:
             search.is_at_its_end = True
         finally:
             search.has_failed = search.has_failed or not search.is_at_its_end
+        self._end(search)
 
     def _look_at(
         self, search: _Search, shard: TransactionShard, transactional_id: str
@@ -79,6 +105,11 @@ class MissingPointers:
         if own is None or group_id is None or not is_here(shard, transactional_id):
             return None
         if _points_to(own, transactional_id, group_id):
+            return None
+        if not search.has_all_shards and own.pointers.get(transactional_id) is not None:
+            # Only a single broker moves an id without a change of its pointer, and it has all
+            # shards. If other brokers have some of them, the pointer may be newer than the group
+            # in this broker's memory: another broker may lead the group's shard by now.
             return None
         search.found.setdefault(index, _Batch()).add(transactional_id, group_id, shard)
         return index
@@ -99,14 +130,21 @@ class MissingPointers:
         def written(is_committed: bool) -> None:
             search.in_flight -= 1
             search.has_failed = search.has_failed or not is_committed
+            self._end(search)
 
         search.in_flight += 1
         result = runtime.run(index, decide_pointers(groups, wall_ms=self._wall_ms()))
-        if isinstance(result, Deferred):
-            result.on_complete(written)
-            result.on_abandon(lambda: written(False))
-        else:
+        if not isinstance(result, Deferred):
             written(result)
+            return
+
+        def abandoned() -> None:
+            written(False)
+            if result.failure is not None:
+                Unheard.give([result.failure])
+
+        result.on_complete(written)
+        result.on_abandon(abandoned)
 
 
 class _Batch:
@@ -128,15 +166,25 @@ class _Batch:
 
 
 class _Search:
-    """A search of these shards. `found` has the ids without a pointer that are not in a record yet,
-    by the shard of the id. `in_flight` counts the batches of pointers that are not committed."""
+    """A search of these shards. `has_all_shards`: no other broker has a shard. `found` has the ids
+    without a pointer that are not in a record yet, by the shard of the id. `in_flight` counts the
+    batches of pointers that are not committed."""
 
-    def __init__(self, shards: Mapping[int, TransactionShard]) -> None:
+    def __init__(self, shards: Mapping[int, TransactionShard], *, has_all_shards: bool) -> None:
         self.shards = shards
+        self.has_all_shards = has_all_shards
         self.found: dict[int, _Batch] = {}
         self.in_flight = 0
         self.is_at_its_end = False
         self.has_failed = False
+
+    @property
+    def has_succeeded(self) -> bool:
+        return self.is_at_its_end and not self.in_flight and not self.has_failed
+
+
+def _epochs(shards: Mapping[int, TransactionShard]) -> dict[int, int]:
+    return {index: shard.coordinator_epoch for index, shard in shards.items()}
 
 
 def _points_to(shard: TransactionShard, transactional_id: str, group_id: str) -> bool:

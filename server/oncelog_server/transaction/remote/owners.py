@@ -52,7 +52,7 @@ class PointedOwners:
         self._calls = calls
         self._claims = claims
         self._shard_count = shard_count
-        self._missing = MissingPointers(transactions, work, wall_ms)
+        self._missing = MissingPointers(transactions, work, wall_ms, shard_count)
         self._expiry = PointerExpiry(transactions, self._ask, work)
 
     def refusal(

@@ -13,7 +13,7 @@ from oncelog_protocol.messages.coordinator_call import (
     Operation,
 )
 from oncelog_server.coordinator.runtime import Work
-from oncelog_server.deferred import Deferred, then
+from oncelog_server.deferred import Deferred, Unheard, then
 from oncelog_server.refusal import Refused
 from oncelog_server.slices import Steps
 from oncelog_server.transaction.coordinator import TransactionCoordinator
@@ -120,10 +120,17 @@ class PointerExpiry:
             only_if_absent=True,
         )
         answer = then(self._ask(pointer.group_id, call), departed)
-        if isinstance(answer, Deferred):
-            self._in_flight += 1
-            answer.on_complete(lambda _: self._answered())
-            answer.on_abandon(self._answered)
+        if not isinstance(answer, Deferred):
+            return
+
+        def abandoned() -> None:
+            self._answered()
+            if answer.failure is not None:
+                Unheard.give([answer.failure])
+
+        self._in_flight += 1
+        answer.on_complete(lambda _: self._answered())
+        answer.on_abandon(abandoned)
 
     def _answered(self) -> None:
         self._in_flight -= 1

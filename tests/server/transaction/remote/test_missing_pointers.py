@@ -3,6 +3,8 @@ pointers are committed. The search for them takes several turns of the loop."""
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -10,6 +12,8 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.shard import CoordinatorRecord
+from oncelog_server.deferred import Deferred, Unheard
+from oncelog_server.slices import Steps
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.remote import missing_pointers
@@ -152,6 +156,25 @@ def test_a_shard_in_a_newer_epoch_half_way_is_searched_again(shard: int, after: 
     assert not pointers_in(cluster)
 
 
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_a_shard_that_is_loaded_again_half_way_is_searched_again(shard: int) -> None:
+    """The epoch may be the same: that of a topic that was deleted and created again."""
+    files = written_by_a_single_broker(NAMES)
+    for after in range(3 * SHARDS):
+        cluster = first_start(files.after_kill(), steps_per_slice=2)
+        ask(cluster, None, NAMES[0])
+        steps = turns(cluster)
+        for _ in range(after):
+            next(steps, None)
+        (broker,) = cluster.brokers.values()
+        log = cluster.transaction_logs[shard]
+        broker.close(log)
+        broker.open(log, cluster.leaders[log].epoch)
+        cluster.settle()
+        init(cluster, None, name_in(shard, "another"))
+        assert pointers_in(cluster).keys() == set(NAMES), after
+
+
 def test_no_id_is_initialized_while_a_shard_could_not_be_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -249,3 +272,83 @@ def test_an_older_pointer_is_replaced() -> None:
     assert value_of(world.transactions.init_producer_id(command, group)).code is NONE
     again = first_start(world.files.after_kill(), steps_per_slice=100)
     assert pointer_of(again) == G
+
+
+def test_an_older_pointer_stays_if_another_broker_has_a_shard() -> None:
+    """The broker may have an outdated image. Then another one leads the group's shard, and the
+    pointer is newer than the group's last record here."""
+    cluster = Brokers(size=1)
+    init(cluster, H)
+    world = World(cluster.files.after_kill(), shards=SHARDS, leader_epoch=1)
+    command = InitProducerId(ID, 60_000)
+    group = GroupAssignment(G, 1, frozenset({IN0}))
+    assert value_of(world.transactions.init_producer_id(command, group)).code is NONE
+    again = first_start(world.files.after_kill(), steps_per_slice=100)
+    (broker,) = again.brokers.values()
+    idle = ({*range(SHARDS)} - {again.shard_of(name).partition for name in (G, H, ID)}).pop()
+    broker.close(again.transaction_logs[idle])
+    ask(again, None, name_in(again.shard_of(ID).partition, "another"))
+    again.settle()
+    assert pointer_of(again) == H
+
+
+def test_the_search_begins_before_the_first_request() -> None:
+    """A shard with ids without pointers may move before a request comes."""
+    cluster = first_start(written_by_a_single_broker(NAMES))
+    cluster.settle()
+    assert pointers_in(cluster).keys() == set(NAMES)
+
+
+def test_the_search_does_not_begin_while_a_shard_is_being_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would miss the ids of that shard, and the search of all shards would repeat its work."""
+    cluster = first_start(written_by_a_single_broker(NAMES))
+    runtime = cluster.brokers[1].transactions.runtime
+    loads: list[Steps[None]] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(runtime, "_work", loads.append)
+        cluster.move(cluster.transaction_logs[1], 1)
+    assert runtime.is_loading
+    cluster.settle()
+    assert not pointers_in(cluster)
+    (load,) = loads
+    cluster.slices.run(load)
+    cluster.settle()
+    assert pointers_in(cluster).keys() == set(NAMES)
+
+
+def test_a_search_keeps_no_shard_in_memory() -> None:
+    cluster = first_start(written_by_a_single_broker(NAMES))
+    cluster.settle()
+    init(cluster, None, NAMES[0])
+    (broker,) = cluster.brokers.values()
+    log = cluster.shard_of(NAMES[0])
+    shard = weakref.ref(broker.transactions.runtime.shard(log.partition))
+    broker.close(log)
+    gc.collect()
+    assert shard() is None
+
+
+def test_a_defect_in_the_commit_of_pointers_is_logged_and_another_search_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logged: list[Exception] = []
+    monkeypatch.setattr(Unheard, "take", logged.append)
+    cluster = first_start(written_by_a_single_broker(NAMES), steps_per_slice=100)
+    runtime = cluster.brokers[1].transactions.runtime
+    pending: list[Deferred[bool]] = []
+
+    def run(index: int, decision: object) -> Deferred[bool]:
+        pending.append(Deferred())
+        return pending[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runtime, "run", run)
+        assert code_of(ask(cluster, None, NAMES[0])) is LOADING
+    assert pending
+    for response in pending:
+        response.abandon(RuntimeError("a defect"))
+    assert list(map(str, logged)) == ["a defect"] * len(pending)
+    init(cluster, None, NAMES[0])
+    assert cluster.owners(NAMES[0]) == [None]

@@ -8,7 +8,7 @@ from itertools import count, islice
 import pytest
 
 from oncelog_server.coordinator.routing import partition_for
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, Unheard
 from oncelog_server.transaction.remote.claims import decide_pointers
 from oncelog_server.transaction.remote.pointer_expiry import IN_FLIGHT
 from tests.server.transaction.remote.brokers import SHARDS, Brokers
@@ -79,12 +79,17 @@ def test_a_sweep_that_has_not_ended_is_not_begun_again() -> None:
     assert cluster.sent == MANY
 
 
-def test_a_question_that_fails_counts_as_answered() -> None:
+def test_a_question_that_fails_counts_as_answered_and_its_failure_is_logged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logged: list[Exception] = []
+    monkeypatch.setattr(Unheard, "take", logged.append)
     cluster, _ = abandoned()
     sweep(cluster)
     failed, cluster.flights = cluster.flights, []
     for flight in failed:
         flight.answer.abandon(RuntimeError("a defect"))
+    assert list(map(str, logged)) == ["a defect"] * IN_FLIGHT
     cluster.settle()
     assert len(left(cluster)) == IN_FLIGHT
     sweep(cluster)
