@@ -29,6 +29,7 @@ from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.salvage.planning.evidence import NONE, FolderFacts
 from oncelog_server.salvage.planning.hashes import uses_absolute_hash
 from oncelog_server.salvage.planning.known import Known, KnownRecords
+from oncelog_server.salvage.planning.missing_folders import brokers_without_folders
 from oncelog_server.salvage.planning.plan import KEEP_EVERYTHING, SKIPPED_IDS
 
 # Number of leader epochs to skip if the newest metadata is lost: a leader that wrote nothing has
@@ -488,7 +489,23 @@ class Restorer:
             self._notes.append(
                 f"{name}: no directory has partition {', '.join(map(str, empty))}: it will be empty"
             )
+        if not (self._is_last or is_internal(name)):
+            self._suspect_deletion(name, topic)
         return {key: records.encode(value) for key, value in values.items()}
+
+    def _suspect_deletion(self, name: str, topic: _Topic) -> None:
+        partitions = (
+            (before, {replica.node_id for replica in topic.replicas.get(number, [])})
+            for number in range(topic.count)
+            if (before := self._old.partitions.get((topic.id_text, number))) is not None
+        )
+        if without := brokers_without_folders(partitions, self._directories):
+            plural = "" if len(without) == 1 else "s"
+            self._notes.append(
+                f"topic {name} comes back, although it may have been deleted: its folders are "
+                f"missing on broker{plural} {', '.join(map(str, without))}. If it was deleted, "
+                "delete it again"
+            )
 
     def _newest_epoch(self) -> int:
         recorded = [record.leader_epoch for record in self._old.partitions.values()]
