@@ -297,12 +297,13 @@ class Broker:
 
     def _fenced(self, requests: Requests) -> Requests:
         """Return requests that no leader and no coordinator serves after the registration."""
-        from oncelog_server.self_fencing import CheckedRequests, SelfFencing
+        from oncelog_server.self_fencing import CheckedRequests, CheckedTimers, SelfFencing
 
         authority = self.metadata.membership.authority
         fencing = SelfFencing(authority, self.partitions, self._timers, self._clock.boottime_ms)
         self._group_flush.before_callbacks = fencing.check
         self._other_brokers.check_authority = fencing.check
+        self.services.timers = CheckedTimers(self._timers, fencing)
         self._self_fencing = fencing
         return CheckedRequests(requests, fencing)
 

@@ -7,6 +7,7 @@ not depend on it (`cluster/authority.py`), but acks=1, reads and responses from 
 A timer is not enough: after a pause of the process, its loop may serve sockets before timers. So
 every request, every response of another broker, and every finished flush looks at the clock first.
 So does a call between coordinators, also one within this broker: its result may come from memory.
+So does each timer of a request: at its end a parked Fetch reads the log, and Produce may append.
 """
 
 from __future__ import annotations
@@ -98,3 +99,19 @@ class CheckedRequests:
         """Serve a request. Raises ProtocolError to close the connection."""
         self._check()
         return self._requests.serve(frame, session)
+
+
+class CheckedTimers:
+    """Looks at the authority before each delayed callback of a request."""
+
+    def __init__(self, timers: Timers, fencing: SelfFencing) -> None:
+        self._check = fencing.check
+        self._timers = timers
+        self.call_soon = timers.call_soon
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
+        def elapsed() -> None:
+            self._check()
+            callback()
+
+        return self._timers.call_later(delay_ms, elapsed)

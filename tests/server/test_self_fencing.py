@@ -13,7 +13,7 @@ from oncelog_server.partition.registry import Partitions
 from oncelog_server.requests.response import Parts
 from oncelog_server.requests.session import Session
 from oncelog_server.security.resources import ANONYMOUS
-from oncelog_server.self_fencing import CheckedRequests, SelfFencing
+from oncelog_server.self_fencing import CheckedRequests, CheckedTimers, SelfFencing
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.manual_timers import ManualTimers
 from tests.server.partition.partitions import partition, refusal, waiter
@@ -104,6 +104,19 @@ def test_after_a_pause_a_finished_flush_acknowledges_nothing() -> None:
     world.now_ms = VALID_MS
     files.settle()
     assert waiting == []
+
+
+def test_after_a_pause_a_timer_of_a_request_finds_the_end_before_that_of_the_authority() -> None:
+    """A parked Fetch reads the log at its end, and Produce may append."""
+    world = World(partition())
+    world.authority.renew(0, TTL_MS)
+    seen: list[bool] = []
+    timers = CheckedTimers(world.timers, world.fencing)
+    timers.call_later(100, lambda: seen.append(world.led.is_leader))
+    timers.call_later(200, lambda: seen.append(world.led.is_leader)).cancel()
+    world.now_ms = VALID_MS
+    world.timers.advance(200)
+    assert seen == [False]
 
 
 def test_a_late_keepalive_lets_the_broker_lead_again(world: World) -> None:
