@@ -47,6 +47,7 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "tests/server/": NONE,
     "tests/server/cleaning/test_broker.py": PROCESS,
     "tests/server/exit_monitor/test_process.py": PROCESS,
+    "tests/server/exit_monitor/test_revocation.py": PROCESS,
     "tests/server/faults/": PROCESS,
     "tests/server/group/test_exhaustion.py": SLOW,
     "tests/server/group/test_offsets.py": SLOW,

@@ -1,13 +1,15 @@
 """One call to etcd, as short as possible: it is made while a host may be out of memory or busy, so
-it needs no event loop, and no import that has not been made before.
+it needs no event loop, and imports nothing that was not imported at the start.
 
 The broker itself calls etcd by `oncelog_server.etcd`.
 """
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401 - the look-up of a host and TLS import it at their first call
 import json
 import socket
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +34,10 @@ class Revocation:
         self._login = monitored.login
         self._tls = monitored.tls
         if self._tls is not None:
-            import oncelog_protocol.tls.contexts  # noqa: F401
+            # Each format of stores has its own imports. A store that cannot be read now may be
+            # readable when it is needed.
+            with suppress(OSError, ValueError):
+                self._context()
 
     def try_once(self, lease_id: int) -> str:
         """End a lease at the first member that does so. Return "", or what the last member has
