@@ -52,6 +52,21 @@ def resident_bytes(pid: int) -> int:
     raise UnfitMachine(f"no VmRSS of process {pid}")
 
 
+def children(pid: int, word: str) -> list[int]:
+    """Return the processes that the first thread of a process has started, and that have this word
+    in their commands."""
+    found = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return [child for child in found if word in _command(child)]
+
+
+def _command(pid: int) -> list[str]:
+    """Return the words of a process's command, none if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return []
+
+
 def pin(pid: int, cores: Set[int]) -> None:
     """Pin all threads of a process to these cores. Its later threads inherit the cores."""
     for task in Path(f"/proc/{pid}/task").iterdir():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,8 @@ from tests.harness.kafka.cluster import KafkaCluster
 from tests.harness.kafka.kafka import Kafka
 
 SIZE: Final = 3
+# A word of the command of the small process beside each broker with etcd.
+EXIT_MONITOR: Final = "oncelog_server.exit_monitor.child"
 SESSION: Final = "broker.session.timeout.ms"
 HEARTBEAT: Final = "broker.heartbeat.interval.ms"
 
@@ -63,8 +66,10 @@ class Cluster:
 
     @property
     def pids(self) -> list[int]:
-        """Return the processes that run."""
-        return [*(broker.pid for broker in self.brokers.values()), *self.others]
+        """Return the processes that run: the brokers, their exit monitors, and `others`."""
+        brokers = [broker.pid for broker in self.brokers.values()]
+        monitors = chain.from_iterable(machine.children(pid, EXIT_MONITOR) for pid in brokers)
+        return [*brokers, *monitors, *self.others]
 
     def cpu_seconds(self) -> float:
         """Return the CPU time of all processes so far. It must not span the end of a process."""

@@ -9,9 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import machine
+from benchmarks.cluster.clusters import oncelog
 from tests.harness.repository import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the bench needs Linux")
+
+
+@pytest.mark.usefixtures("etcd_program")
+def test_the_figures_of_a_cluster_include_the_exit_monitors(tmp_path: Path) -> None:
+    with oncelog(tmp_path, machine.all_cores(), {}, members=1) as cluster:
+        brokers = {broker.pid for broker in cluster.brokers.values()}
+        monitors = {*cluster.pids} - brokers - {*cluster.others}
+        assert len(monitors) == len(brokers)
 
 
 @pytest.mark.usefixtures("etcd_program")
