@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 
 from oncelog_server.exit_monitor.pipe import NO_LEASE, Received
 from oncelog_server.exit_monitor.revocation import Revocation
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from oncelog_server.exit_monitor.pipe import Monitored
 
 _READ = 65_536
+_STDERR = 2
+_OPEN_DESCRIPTORS = "/dev/fd"
 # Pause after all members have failed.
 RETRY_S = 0.2
 # An etcd that has been away for so long hardly comes back before the end of the session.
@@ -38,32 +41,48 @@ def run(source: int) -> None:
         if revocation is None and received.monitored is not None:
             revocation = Revocation(received.monitored)
     if revocation is not None and received.monitored is not None and received.lease_id != NO_LEASE:
-        failure = _end(revocation, received.lease_id, received.monitored.session_s)
-        _say(received.monitored, failure)
+        _end(revocation, received.monitored, received.lease_id)
 
 
-def _end(revocation: Revocation, lease_id: int, session_s: float) -> str:
-    """End the lease. Return "", or the last failure if etcd cannot be called in time."""
-    ends_s = time.monotonic() + min(session_s, PATIENCE_S)
-    while failure := revocation.try_once(lease_id):
-        if time.monotonic() + RETRY_S > ends_s:
-            return failure
+def _end(revocation: Revocation, monitored: Monitored, lease_id: int) -> None:
+    """End the lease, and print the outcome of the first attempt. Make no attempt after PATIENCE_S,
+    or when the lease has ended by itself."""
+    ends_s = time.monotonic() + min(monitored.session_s, PATIENCE_S)
+    failure = revocation.try_once(lease_id)
+    _say(monitored, failure)
+    while failure and time.monotonic() + RETRY_S <= ends_s:
         time.sleep(RETRY_S)
-    return ""
+        failure = revocation.try_once(lease_id)
 
 
 def _say(monitored: Monitored, failure: str) -> None:
-    """Print what has happened to the errors of the broker, which can print no more."""
-    text = f"the process of broker {monitored.broker_id} has died: its registration "
-    text += f"ends with its session, because etcd fails: {failure}" if failure else "has ended"
-    try:
+    """Print what has happened to the errors of the broker, which can print no more. Then close
+    them, because a supervisor may read them to their end before it starts the broker again."""
+    text = f"the process of broker {monitored.broker_id} has ended, and was still registered: "
+    if failure:
+        text += "its registration ends with its session, or as soon as etcd responds: " + failure
+    else:
+        text += "its registration has ended now"
+    with suppress(OSError):  # the reader of the errors has ended too
         sys.stderr.write(f"oncelog: {text}\n")
-    except OSError:
-        return  # the reader of the errors has died too
+    os.dup2(sys.stdout.fileno(), sys.stderr.fileno())
+
+
+def _close_inherited() -> None:
+    """Close all but the standard streams. uvloop lets a process inherit its own copies of them,
+    also that of the errors.
+
+    Only open descriptors are looked at, because a container may allow 2**30 of them.
+    """
+    for descriptor in map(int, os.listdir(_OPEN_DESCRIPTORS)):
+        if descriptor > _STDERR:
+            with suppress(OSError):  # the descriptor of the list has been closed already
+                os.close(descriptor)
 
 
 if __name__ == "__main__":
     # A signal for the group of the broker, or for all processes of a service, is the broker's.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    _close_inherited()
     run(sys.stdin.fileno())

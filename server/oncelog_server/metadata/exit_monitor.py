@@ -6,7 +6,8 @@ from typing import Protocol
 
 
 class ExitMonitor(Protocol):
-    """Ends the lease of a broker's registration when the broker's process has died.
+    """Ends the lease of a broker's registration when the broker's process has died, or could not
+    end it at its stop.
 
     It must be certain that no code of the broker runs any more: a broker that lives counts on its
     lease until the time of its authority.

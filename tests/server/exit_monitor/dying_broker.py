@@ -1,13 +1,16 @@
 """A program with an exit monitor: it keeps the lease of its arguments, prints the process id of the
-monitor, and waits to be killed."""
+monitor, and waits to be killed, or to be stopped by SIGTERM as a broker that cannot call etcd."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import signal
 import sys
 from pathlib import Path
+
+import uvloop
 
 from oncelog_server.config import load_settings
 from oncelog_server.exit_monitor.process import ExitMonitorProcess, monitored
@@ -22,7 +25,9 @@ async def main(lease_id: int, assignments: list[str]) -> None:
     await until(lambda: monitor._transport is not None)
     sys.stdout.write(json.dumps([*children()]) + "\n")
     sys.stdout.flush()
-    await asyncio.Event().wait()
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    await stopped.wait()
 
 
 def children() -> set[int]:
@@ -32,4 +37,5 @@ def children() -> set[int]:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), sys.argv[2:]))
+    run = {"uvloop": uvloop.run, "asyncio": asyncio.run}[sys.argv[1]]
+    run(main(int(sys.argv[2]), sys.argv[3:]))

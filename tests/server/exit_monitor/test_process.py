@@ -8,8 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -50,10 +50,10 @@ class Leases:
 
 @contextmanager
 def monitored_process(
-    lease_id: int, *assignments: str
+    lease_id: int, *assignments: str, loop: str = "uvloop"
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Yield a process and the id of its exit monitor."""
-    command = [sys.executable, "-m", dying_broker.__name__, str(lease_id), *assignments]
+    command = [sys.executable, "-m", dying_broker.__name__, loop, str(lease_id), *assignments]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as dying:
@@ -67,10 +67,6 @@ def monitored_process(
 
 def endpoints(urls: Sequence[str]) -> str:
     return f"oncelog.etcd.endpoints={','.join(urls)}"
-
-
-def new_monitor(etcd: Etcd) -> ExitMonitorProcess:
-    return ExitMonitorProcess(monitored(load_settings(assignments=[endpoints(etcd.urls)]).settings))
 
 
 def ignores(pid: int, number: signal.Signals) -> bool:
@@ -97,9 +93,21 @@ def test_a_kill_ends_the_lease_and_a_pause_does_not(real_etcd: Etcd) -> None:
         assert leases.lives(other)
         ends(monitor)
         assert dying.stderr is not None
-        assert (
-            b"the process of broker 1 has died: its registration has ended" in dying.stderr.read()
-        )
+        errors = dying.stderr.read()
+        assert b"the process of broker 1 has ended, and was still registered" in errors
+        assert b"its registration has ended now" in errors
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_a_stop_that_could_not_end_the_lease_leaves_this_to_the_monitor(
+    real_etcd: Etcd, loop: str
+) -> None:
+    """The end of the loop must not kill the monitor."""
+    leases = Leases(real_etcd)
+    lease_id = leases.grant()
+    with monitored_process(lease_id, endpoints(real_etcd.urls), loop=loop) as (stopping, _):
+        stopping.send_signal(signal.SIGTERM)
+        wait_until(lambda: not leases.lives(lease_id), "the end of the lease")
 
 
 def test_a_lease_that_has_ended_already_is_no_failure(real_etcd: Etcd) -> None:
@@ -107,7 +115,7 @@ def test_a_lease_that_has_ended_already_is_no_failure(real_etcd: Etcd) -> None:
         dying.kill()
         ends(monitor)
         assert dying.stderr is not None
-        assert b"its registration has ended" in dying.stderr.read()
+        assert b"its registration has ended now" in dying.stderr.read()
 
 
 def test_the_monitor_uses_a_member_that_runs(real_etcd: Etcd) -> None:
@@ -126,7 +134,19 @@ def test_the_monitor_gives_up_after_a_session_without_etcd() -> None:
         dying.kill()
         ends(monitor)
         assert dying.stderr is not None
-        assert b"its registration ends with its session, because etcd fails" in dying.stderr.read()
+        assert b"its registration ends with its session, or as soon as" in dying.stderr.read()
+
+
+def test_the_monitor_does_not_keep_the_errors_of_the_broker_open() -> None:
+    """A supervisor may read them to their end before it starts the broker again."""
+    down = endpoints(["http://127.0.0.1:9"])
+    with monitored_process(7, down, "broker.session.timeout.ms=600000") as (dying, monitor):
+        dying.kill()
+        assert dying.stderr is not None
+        assert b"Connection refused" in dying.stderr.read()
+        # A process that has ended has no command.
+        assert "exit_monitor" in Path(f"/proc/{monitor}/cmdline").read_text()
+        os.kill(monitor, signal.SIGKILL)
 
 
 def test_the_monitor_calls_an_etcd_with_tls_that_demands_certificates(
@@ -156,20 +176,34 @@ def test_the_monitor_logs_in(etcd_program: str, tmp_path: Path) -> None:
             dying.kill()
             ends(monitor)
             assert dying.stderr is not None
-            assert b"its registration has ended" in dying.stderr.read()
+            assert b"its registration has ended now" in dying.stderr.read()
+
+
+@asynccontextmanager
+async def own_monitor(
+    etcd: Etcd,
+) -> AsyncIterator[tuple[ExitMonitorProcess, Callable[[], set[int]]]]:
+    """Yield a monitor of this process, and a function that returns the ids of its processes. Close
+    the monitor at the end, and wait for the end of the processes."""
+    before = children()
+    settings = load_settings(assignments=[endpoints(etcd.urls)]).settings
+    monitor = ExitMonitorProcess(monitored(settings))
+    try:
+        yield monitor, lambda: children() - before
+    finally:
+        monitor.close()
+        await until(lambda: not children() - before)
 
 
 async def test_a_closed_monitor_leaves_the_lease(real_etcd: Etcd) -> None:
     leases = Leases(real_etcd)
     lease_id = leases.grant()
-    before = children()
-    monitor = new_monitor(real_etcd)
-    monitor.start()
-    monitor.keep(lease_id)
-    await until(lambda: bool(children() - before))
-    (child,) = children() - before
-    monitor.close()
-    await until(lambda: child not in children())
+    async with own_monitor(real_etcd) as (monitor, processes):
+        monitor.start()
+        monitor.keep(lease_id)
+        await until(lambda: monitor._transport is not None)
+        (child,) = processes()
+        await until(lambda: ignores(child, signal.SIGTERM))
     assert leases.lives(lease_id)
 
 
@@ -177,14 +211,10 @@ async def test_another_monitor_starts_if_one_dies(
     real_etcd: Etcd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "RESTART_S", 0.01)
-    before = children()
-    monitor = new_monitor(real_etcd)
-    monitor.start()
-    await until(lambda: bool(children() - before))
-    (first,) = children() - before
-    os.kill(first, signal.SIGKILL)
-    await until(lambda: bool(children() - before - {first}))
-    (second,) = children() - before
-    assert second != first
-    monitor.close()
-    await until(lambda: not children() - before)
+    async with own_monitor(real_etcd) as (monitor, processes):
+        monitor.start()
+        await until(lambda: bool(processes()))
+        (first,) = processes()
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: bool(processes() - {first}))
+        assert first not in processes()
