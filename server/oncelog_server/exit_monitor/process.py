@@ -69,8 +69,9 @@ class ExitMonitorProcess(asyncio.SubprocessProtocol):
                 stderr=None,
                 start_new_session=True,
             )
-        except OSError as error:
-            self._ended(str(error))
+        except Exception as error:  # also after a defect, another attempt is made
+            self._close_transport()
+            self._ended(str(error), error)
 
     def keep(self, lease_id: int) -> None:
         self._lease_id = lease_id
@@ -83,8 +84,7 @@ class ExitMonitorProcess(asyncio.SubprocessProtocol):
             self._restart.cancel()
         if self._starting is not None:
             self._starting.cancel()
-        if self._transport is not None:
-            self._transport.close()  # kills the process
+        self._close_transport()
 
     # --- the child
 
@@ -100,20 +100,27 @@ class ExitMonitorProcess(asyncio.SubprocessProtocol):
 
     def _write(self, data: bytes) -> None:
         assert self._transport is not None
-        cast(asyncio.WriteTransport, self._transport.get_pipe_transport(_INPUT)).write(data)
+        pipe = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(_INPUT))
+        if not pipe.is_closing():  # else the process has died, and `process_exited` follows
+            pipe.write(data)
 
     def process_exited(self) -> None:
+        self._close_transport()
+        self._ended("it has exited")
+
+    def _close_transport(self) -> None:
+        """Close the pipe, and kill the process if it runs."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.close()
-        self._ended("it has exited")
 
-    def _ended(self, reason: str) -> None:
-        if self._is_closed:
+    def _ended(self, reason: str, error: Exception | None = None) -> None:
+        if self._is_closed or self._restart is not None:
             return
         log.warning(
             "the exit monitor does not run: if the broker is killed, others wait for its session",
             reason=reason,
             retry_s=RESTART_S,
+            exc_info=None if isinstance(error, OSError) else error,
         )
         self._restart = self._loop.call_later(RESTART_S, self.start)

@@ -3,6 +3,7 @@ a member that does not run. While the process lives, also while it is paused, th
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
+import structlog
 
 from oncelog_server.config import load_settings
 from oncelog_server.exit_monitor import process
@@ -218,3 +220,37 @@ async def test_another_monitor_starts_if_one_dies(
         os.kill(first, signal.SIGKILL)
         await until(lambda: bool(processes() - {first}))
         assert first not in processes()
+
+
+async def test_after_any_failure_of_the_start_another_one_is_made(
+    real_etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "RESTART_S", 0.01)
+    loop = asyncio.get_running_loop()
+    async with own_monitor(real_etcd) as (monitor, processes):
+        with monkeypatch.context() as broken, structlog.testing.capture_logs() as logged:
+            broken.setattr(loop, "subprocess_exec", None)
+            monitor.start()
+            await until(lambda: bool(logged))
+        assert isinstance(logged[0]["exc_info"], TypeError)
+        await until(lambda: bool(processes()))
+
+
+async def test_a_lease_for_a_monitor_that_has_just_died_is_no_failure(
+    real_etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop may see the end of the pipe before the end of the process."""
+    monkeypatch.setattr(process, "RESTART_S", 0.01)
+    async with own_monitor(real_etcd) as (monitor, processes):
+        monitor.start()
+        await until(lambda: monitor._transport is not None)
+        (first,) = processes()
+        assert monitor._transport is not None
+        pipe = monitor._transport.get_pipe_transport(0)
+        assert pipe is not None
+        os.kill(first, signal.SIGSTOP)
+        pipe.close()
+        await until(lambda: "closed=True" in repr(pipe))
+        monitor.keep(12_345)
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: len(processes() - {first}) == 1)
