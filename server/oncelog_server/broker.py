@@ -311,7 +311,7 @@ class Broker:
         from oncelog_server.replica_failures import ReplicaFailures
 
         return ReplicaFailures(
-            self.settings.node_id, self.metadata, self.partitions, self._tasks, self._timers
+            self.settings, self.metadata, self.partitions, self._tasks, self._timers
         )
 
     def _follow_metadata(self) -> None:

@@ -1,5 +1,5 @@
 """Keeps the metadata's list of the replicas that this broker cannot serve, so that other brokers
-lead their partitions (S16, KIP-112). A single broker keeps no list."""
+lead their partitions (S16, D1, KIP-112). A single broker keeps no list."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Final
 import structlog
 
 from oncelog_server.cluster.delta import ImageDelta
-from oncelog_server.cluster.failed_replicas import failed_replica_writes
+from oncelog_server.cluster.failed_replicas import Unserved, failed_replica_writes
 from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.partition_change import ElectionRules
 from oncelog_server.cluster.store import Write
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.metadata.conditional_writer import ConditionalWriter
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.request_tasks import RequestTasks
+from oncelog_server.settings.model import Settings
 from oncelog_server.timers import Timer, Timers
 
 # Pause before another attempt, after the store has failed.
@@ -25,18 +27,19 @@ log = structlog.get_logger("oncelog.cluster")
 
 
 class ReplicaFailures:
-    """Writes the list when a partition goes offline or comes back, and after each registration,
-    because the list ends with it. The registration of broker `broker_id` must have begun."""
+    """Writes the list when a partition goes offline or comes back, when a log begins or ends to
+    refuse appends, and after each registration, because the list ends with it. The broker must be
+    registered."""
 
     def __init__(
         self,
-        broker_id: int,
+        settings: Settings,
         metadata: ClusterMetadata,
         partitions: Partitions,
         tasks: RequestTasks,
         timers: Timers,
     ) -> None:
-        self._broker_id = broker_id
+        self._settings = settings
         self._metadata = metadata
         self._partitions = partitions
         self._tasks = tasks
@@ -47,7 +50,7 @@ class ReplicaFailures:
         self._is_due = False
         self._retry: Timer | None = None
         self._is_stopped = False
-        partitions.on_offline_change = self._changed
+        partitions.on_storage_change = self._changed
         metadata.subscribe(self._follow)
         self._changed()
 
@@ -82,7 +85,7 @@ class ReplicaFailures:
                 self._is_due = False
                 await self._writer.write(self._decide)
         except Refused as refused:
-            log.warning("offline partitions are not reported yet", reason=str(refused))
+            log.warning("other brokers cannot be asked yet to lead partitions", reason=str(refused))
             self._is_due = True
             self._retry = self._timers.call_later(RETRY_MS, self._begin)
         finally:
@@ -93,7 +96,7 @@ class ReplicaFailures:
         epoch = membership.epoch_in(image)
         if not epoch:
             return []  # the next registration begins again
-        offline = self._partitions.offline()
-        if not offline and not image.failed:
-            return []
-        return failed_replica_writes(image, self._broker_id, epoch, membership.lease_id, offline)
+        unserved = Unserved(self._partitions.offline(), self._partitions.refusing())
+        rules = ElectionRules.of(self._settings)
+        broker_id = self._settings.node_id
+        return failed_replica_writes(image, rules, broker_id, epoch, membership.lease_id, unserved)

@@ -17,6 +17,7 @@ from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.replica_failures import ReplicaFailures
 from oncelog_server.request_tasks import RequestTasks
+from oncelog_server.settings.model import Settings
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.metadata.brokers import Brokers, until
 
@@ -32,7 +33,11 @@ class World:
         self.partitions = Partitions()
         self.tasks = RequestTasks()
         self.failures = ReplicaFailures(
-            1, metadata, self.partitions, self.tasks, LoopTimers(asyncio.get_running_loop())
+            Settings(node_id=1),
+            metadata,
+            self.partitions,
+            self.tasks,
+            LoopTimers(asyncio.get_running_loop()),
         )
 
     @property

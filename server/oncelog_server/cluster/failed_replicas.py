@@ -1,17 +1,20 @@
-"""The replicas that a broker cannot serve, because its disk has failed or their logs are damaged.
-The controller elects other leaders for their partitions, and no leader adds them to an ISR
-(KIP-112)."""
+"""The replicas that a broker cannot serve at the moment: the disk has failed or is full, or the log
+is damaged. The controller elects other leaders for their partitions and takes them out of the ISR,
+and no leader adds them to it (KIP-112)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.batches import Batches
-from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImage
 from oncelog_server.cluster.members import Replica
+from oncelog_server.cluster.partition_change import Candidates, ElectionRules
 from oncelog_server.cluster.store import Created, Delete, Put, Write
 from oncelog_server.topic_partition import TopicPartition
 
@@ -19,25 +22,44 @@ from oncelog_server.topic_partition import TopicPartition
 _MAX_REASON: Final = 200
 
 
+class Unserved(msgspec.Struct, frozen=True):
+    """The replicas of a broker with the reason of each. `offline` serve nothing. `refusing` take no
+    append, but can be read."""
+
+    offline: Mapping[TopicPartition, str] = {}
+    refusing: Mapping[TopicPartition, str] = {}
+
+
 def failed_replica_writes(
     image: ClusterImage,
+    rules: ElectionRules,
     broker_id: int,
     broker_epoch: int,
     lease_id: int,
-    offline: Mapping[TopicPartition, str],
+    unserved: Unserved,
 ) -> list[Write]:
-    """Return the writes after which the store has `failed/` keys for just the offline replicas of a
-    broker. `offline` has the reasons. The keys end with the registration: they have the lease
-    `lease_id`, and each write compares the registration. A partition that is unknown, or has no
-    replica on the broker, gets no key."""
+    """Return the writes after which the store has `failed/` keys for just the replicas that a
+    broker cannot serve. The keys end with the registration: they have the lease `lease_id`, and
+    each write compares the registration.
+
+    A replica that only refuses appends is listed if the others can take them: without it, the ISR
+    is at least the min ISR. Otherwise readers would lose their leader, and producers would win
+    nothing. A partition that is unknown, or has no replica on the broker, is not listed.
+    """
     batches: Batches[Replica] = Batches([Created(records.broker_key(broker_id), broker_epoch)])
-    wanted: set[Replica] = set()
-    for name, reason in offline.items():
+    wanted: dict[Replica, str] = {}
+    for name, reason in {**unserved.refusing, **unserved.offline}.items():
         topic, partition = image.topics.get(name.topic), image.partition(*name)
         if topic is None or partition is None or broker_id not in partition.replicas:
             continue
         replica = broker_id, topic.id, name.partition
-        wanted.add(replica)
+        if (
+            name in unserved.offline
+            or replica in image.failed
+            or _others_suffice(image, rules, topic, partition, broker_id)
+        ):
+            wanted[replica] = reason
+    for replica, reason in wanted.items():
         if replica not in image.failed:
             value = records.encode(records.FailedRecord(reason[:_MAX_REASON]))
             batches.add(replica, (), Put(_key(replica), value, lease_id))
@@ -45,6 +67,18 @@ def failed_replica_writes(
         if replica[0] == broker_id and replica not in wanted:
             batches.add(replica, (), Delete(_key(replica)))
     return batches.writes()
+
+
+def _others_suffice(
+    image: ClusterImage,
+    rules: ElectionRules,
+    topic: TopicImage,
+    partition: PartitionImage,
+    broker_id: int,
+) -> bool:
+    candidates = Candidates(image, partition)
+    others = [id for id in partition.isr if id != broker_id and candidates.serves(id)]
+    return len(others) >= max(rules.min_isr(topic, partition), 1)
 
 
 def _key(replica: Replica) -> str:

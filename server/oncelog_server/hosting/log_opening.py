@@ -181,18 +181,24 @@ class LogOpening:
         self._refused_work.add(
             str(name), error, partial(self._try_log_again, name), partition=str(name)
         )
+        self._partitions.on_storage_change()
 
     def _try_log_again(self, name: TopicPartition) -> None:
         """Retry the refused operation of a log. Raises StorageError if it is refused again."""
         partition = self._partitions.get(name)
         if partition is not None and partition.offline is None:
-            partition.try_again(self._wall_ms())
+            try:
+                partition.try_again(self._wall_ms())
+            finally:
+                # Also after an error: the first refusal may have been of a side file, and the next
+                # one of an append.
+                self._partitions.on_storage_change()
 
     def _went_offline(self, partition: Partition) -> None:
         log.error(
             "partition offline", partition=str(partition.topic_partition), reason=partition.offline
         )
-        self._partitions.on_offline_change()
+        self._partitions.on_storage_change()
 
     def _storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
         name = partition.topic_partition

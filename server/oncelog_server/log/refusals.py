@@ -45,6 +45,12 @@ class Refusals:
         # The failure that lasts until the interrupted operation is undone.
         self._interruption: StorageError | None = None
 
+    @property
+    def refuses_appends(self) -> bool:
+        """True if the last append, or the segment that it needed, was refused, or the log has
+        failed."""
+        return self.failure is not None or self._roll or self._probe_bytes > 0
+
     def report_to(self, on_refused: Callable[[StorageError], None]) -> None:
         self.on_refused = on_refused
 

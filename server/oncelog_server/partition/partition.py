@@ -519,6 +519,13 @@ class Partition:
         """The storage error after which the log takes no append. None if there is no such error."""
         return self._log.failure
 
+    @property
+    def refuses_appends(self) -> StorageError | None:
+        """The storage error that keeps the log from appends at the moment. None if it takes
+        them."""
+        refusals = self._log.refusals
+        return (refusals.failure or refusals.current) if refusals.refuses_appends else None
+
     def try_again(self, now_ms: int) -> None:
         """Retry the writes that the disk has refused. Raises StorageError if the disk refuses them
         again."""

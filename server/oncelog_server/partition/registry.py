@@ -35,8 +35,9 @@ class Partitions:
         self.early_sequences = EarlySequences()
         # True while this broker may not act as the leader of any partition.
         self.is_suspended = False
-        # Called when a partition goes offline or comes back.
-        self.on_offline_change: Callable[[], None] = _do_nothing
+        # Called when a partition goes offline or comes back, and when the disk refuses or takes
+        # what belongs to an open log.
+        self.on_storage_change: Callable[[], None] = _do_nothing
 
     def __iter__(self) -> Iterator[Partition]:
         # `map` makes one view of a dict at a time. 10,000 views at once would trigger a long
@@ -83,12 +84,12 @@ class Partitions:
 
     def add_offline(self, topic_partition: TopicPartition, reason: str) -> None:
         self._offline[topic_partition] = reason
-        self.on_offline_change()
+        self.on_storage_change()
 
     def take_online(self, topic_partition: TopicPartition) -> None:
         """Forget the reason why the partition was offline, because the partition was opened."""
         if self._offline.pop(topic_partition, None) is not None:
-            self.on_offline_change()
+            self.on_storage_change()
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
         self.take_online(topic_partition)
@@ -99,7 +100,7 @@ class Partitions:
         if not partitions:
             del self._topics[topic_partition.topic]
         if partition is not None and partition.offline is not None:
-            self.on_offline_change()
+            self.on_storage_change()
         return partition
 
     def offline_reason(self, topic_partition: TopicPartition) -> str | None:
@@ -139,3 +140,12 @@ class Partitions:
             if partition.offline is not None
         }
         return self._offline | failed
+
+    def refusing(self) -> dict[TopicPartition, str]:
+        """Return the partitions with a log that takes no append at the moment, and the reason of
+        each."""
+        return {
+            partition.topic_partition: str(error)
+            for partition in self
+            if (error := partition.refuses_appends) is not None
+        }

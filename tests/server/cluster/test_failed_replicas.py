@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from oncelog_server.cluster import records
 from oncelog_server.cluster.controller import elect_leaders
-from oncelog_server.cluster.failed_replicas import failed_replica_writes
+from oncelog_server.cluster.failed_replicas import Unserved, failed_replica_writes
 from oncelog_server.cluster.partition_change import ElectionRules
 from oncelog_server.cluster.store import Put, Write
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.cluster.clusters import Cluster
-from tests.server.cluster.test_controller import WHOLE, cluster_with
+from tests.server.cluster.test_controller import WHOLE, State, cluster_with
 
 NAME = TopicPartition("t", 0)
 LEASE_ID = 7
 
 
-def listed(cluster: Cluster, offline: Mapping[TopicPartition, str]) -> list[Write]:
-    epoch = cluster.image.brokers[1].epoch
-    return failed_replica_writes(cluster.image, 1, epoch, LEASE_ID, offline)
+def listed(
+    cluster: Cluster,
+    offline: Mapping[TopicPartition, str],
+    refusing: Mapping[TopicPartition, str] | None = None,
+    *,
+    broker: int = 1,
+) -> list[Write]:
+    epoch = cluster.image.brokers[broker].epoch
+    unserved = Unserved(offline, refusing or {})
+    rules = ElectionRules(min_insync_replicas=2)
+    return failed_replica_writes(cluster.image, rules, broker, epoch, LEASE_ID, unserved)
 
 
 def elect(cluster: Cluster) -> tuple[int, tuple[int, ...]]:
@@ -61,7 +71,37 @@ def test_only_replicas_of_known_partitions_are_listed() -> None:
 
 def test_a_broker_leaves_the_lists_of_others() -> None:
     cluster = cluster_with(WHOLE)
-    epoch = cluster.image.brokers[2].epoch
-    cluster.apply(failed_replica_writes(cluster.image, 2, epoch, LEASE_ID, {NAME: "reason"}))
+    cluster.apply(listed(cluster, {NAME: "reason"}, broker=2))
     assert listed(cluster, {}) == []
     assert elect(cluster) == (1, (1, 3))
+
+
+FULL = {NAME: "No space left on device"}
+
+
+@pytest.mark.parametrize(
+    ("state", "dead", "is_listed"),
+    [
+        pytest.param(WHOLE, (), True, id="the leader"),
+        pytest.param((2, (1, 2, 3), (), ()), (), True, id="a follower would hold producers up"),
+        pytest.param((1, (1, 2), (), ()), (), False, id="too few others in sync"),
+        pytest.param(WHOLE, (3,), False, id="too few others alive"),
+    ],
+)
+def test_a_replica_that_only_refuses_appends_is_listed_if_the_others_can_take_them(
+    state: State, dead: tuple[int, ...], is_listed: bool
+) -> None:
+    cluster = cluster_with(state)
+    cluster.stop(*dead)
+    assert bool(listed(cluster, {}, FULL)) is is_listed
+    assert listed(cluster, FULL), "an offline replica is always listed"
+
+
+def test_the_last_replicas_with_full_disks_stay_readable() -> None:
+    cluster = cluster_with(WHOLE)
+    cluster.apply(listed(cluster, {}, FULL))
+    assert elect(cluster) == (2, (2, 3))
+    assert listed(cluster, {}, FULL, broker=2) == []
+    assert listed(cluster, {}, FULL) == [], "it is on the list until it takes appends again"
+    cluster.apply(listed(cluster, {}))
+    assert cluster.image.failed == {}

@@ -8,7 +8,9 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
-from tests.server.partition.partitions import NAME, partition
+from tests.server.log.driver import NOW_MS, batch
+from tests.server.partition.partitions import NAME, partition, refusal
+from tests.server.storage.memory_files import MemoryFiles
 
 
 def code_of(partitions: Partitions, name: TopicPartition) -> ErrorCode:
@@ -74,3 +76,38 @@ def test_6_a_partition_of_other_brokers_is_not_unknown() -> None:
     assert code_of(partitions, TopicPartition("topic", 1)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     partitions.add_offline(NAME, "the disk is broken")
     assert code_of(partitions, NAME) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("match", [".log", ".index"])
+def test_d1_a_partition_refuses_appends_from_the_first_refusal_to_a_retry_that_succeeds(
+    match: str,
+) -> None:
+    """Of the log itself, or of the next segment that an append needs."""
+    files = MemoryFiles()
+    partitions = Partitions()
+    replica = partition(files, segment_bytes=500, index_interval_bytes=1)
+    partitions.add(replica)
+    replica.append(batch(), now_ms=NOW_MS)
+    assert partitions.refusing() == {}
+    files.fail_append(match=match, reason="No space left on device")
+
+    def fill() -> None:
+        for _ in range(100):
+            replica.append(batch(), now_ms=NOW_MS)
+
+    assert refusal(fill) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert "No space left on device" in partitions.refusing()[NAME]
+    replica.try_again(NOW_MS)
+    assert partitions.refusing() == {}
+
+
+def test_a_refused_side_file_is_no_refusal_of_appends() -> None:
+    files = MemoryFiles()
+    partitions = Partitions()
+    replica = partition(files)
+    partitions.add(replica)
+    replica.append(batch(), now_ms=NOW_MS)
+    files.fail_append(match="leader-epoch", reason="No space left on device")
+    replica.become_leader(0, 1, (0,), (0,))
+    replica.append(batch(), now_ms=NOW_MS)
+    assert partitions.refusing() == {}

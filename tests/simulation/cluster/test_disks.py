@@ -114,18 +114,21 @@ def test_s16_a_partition_whose_flush_has_failed_is_led_by_another_broker() -> No
 
 
 class FullDisk(Written):
-    """The disk of a leader is full for a while."""
+    """The disk of a leader is full until other brokers have led for a while."""
 
     async def fail(self) -> None:
         node = self.leader
         node.disk.weather.full = True
-        self.after(3 * SECOND_US, lambda: setattr(node.disk.weather, "full", False))
         await self.writer.transaction([PLACE])
         if not node.disk.failures["full"]:
             self.violate("nothing was refused")
+        if self.leader_of(LOG) == node.broker_id:
+            self.violate("the broker with the full disk leads")
+        await self.write()
+        node.disk.weather.full = False
 
 
-def test_d1_nothing_is_lost_while_the_disk_of_a_leader_is_full() -> None:
+def test_d1_other_brokers_lead_while_the_disk_of_a_leader_is_full() -> None:
     play(FullDisk)
 
 
