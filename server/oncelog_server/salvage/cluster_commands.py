@@ -30,15 +30,10 @@ from oncelog_server.salvage.cluster_store import (
     restore,
 )
 from oncelog_server.salvage.exports import read_export, write_export
-from oncelog_server.salvage.planning.known import Known
-from oncelog_server.salvage.planning.restoration import (
-    DirectoryFacts,
-    Restoration,
-    Restorer,
-    Uncertain,
-    last_revision,
-    restored_export,
-)
+from oncelog_server.salvage.planning.directories import SurveyedDirectory
+from oncelog_server.salvage.planning.known import Known, Uncertain
+from oncelog_server.salvage.planning.metadata_age import last_revision
+from oncelog_server.salvage.planning.restoration import Restoration, Restorer, restored_export
 from oncelog_server.salvage.shown import count, fail, show_lines
 from oncelog_server.salvage.surveys import encode_survey, read_survey, survey
 from oncelog_server.storage.files import StorageError
@@ -275,7 +270,7 @@ async def _exported(store: MetadataStore) -> Snapshot:
 
 
 def _source(
-    present: Present, export_file: Path | None, directories: list[DirectoryFacts]
+    present: Present, export_file: Path | None, directories: list[SurveyedDirectory]
 ) -> tuple[Known | None, str, Known | None]:
     """Return the newest metadata that is left, the name of its source, and the other metadata."""
     known = present.known()
@@ -293,7 +288,7 @@ def _source(
 
 def _restorer(
     settings: Settings,
-    facts: list[DirectoryFacts],
+    facts: list[SurveyedDirectory],
     known: Known | None,
     brokers: frozenset[int],
     without: frozenset[int],
@@ -316,7 +311,7 @@ def _restorer(
     )
 
 
-def _described(directory: DirectoryFacts) -> str:
+def _described(directory: SurveyedDirectory) -> str:
     clean = "" if directory.clean_stop_epoch else ", not stopped cleanly"
     return (
         f"broker {directory.node_id} with {count(len(directory.folders), 'folder')} of partitions, "

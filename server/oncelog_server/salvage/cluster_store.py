@@ -26,8 +26,8 @@ from oncelog_server.cluster.store import (
     WriteOperation,
     Written,
 )
-from oncelog_server.salvage.planning.known import Known
-from oncelog_server.salvage.planning.restoration import Restoration, Uncertain
+from oncelog_server.salvage.planning.known import Known, Uncertain
+from oncelog_server.salvage.planning.restoration import Restoration
 
 FROM_ETCD: Final = "etcd"
 FROM_FILE: Final = "file"

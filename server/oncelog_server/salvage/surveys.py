@@ -12,8 +12,8 @@ import msgspec
 from oncelog_server.data_directory.lock import DataDirectory
 from oncelog_server.data_directory.ownership import Owner, owner_of
 from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
+from oncelog_server.salvage.planning.directories import SurveyedDirectory
 from oncelog_server.salvage.planning.evidence import facts_of_all
-from oncelog_server.salvage.planning.restoration import DirectoryFacts
 from oncelog_server.storage.layout import META_PROPERTIES
 
 TITLE: Final = "oncelog-survey"
@@ -23,10 +23,10 @@ VERSION: Final = 2
 class _Survey(msgspec.Struct, frozen=True):
     title: str
     version: int
-    directory: DirectoryFacts
+    directory: SurveyedDirectory
 
 
-def survey(path: Path) -> DirectoryFacts:
+def survey(path: Path) -> SurveyedDirectory:
     """Return the facts about the directory of a stopped broker of a cluster. Every batch is read.
 
     Raises ValueError if it is no such directory, NeedsRecovery if meta.properties is damaged,
@@ -49,7 +49,7 @@ def survey(path: Path) -> DirectoryFacts:
     facts = tuple(facts_of_all(ReadOnlyFiles(), str(path), folders))
     # The plan counts on what was read, also after a power loss.
     os.sync()
-    return DirectoryFacts(
+    return SurveyedDirectory(
         meta.node_id,
         meta.cluster_id,
         meta.directory_id,
@@ -60,11 +60,11 @@ def survey(path: Path) -> DirectoryFacts:
     )
 
 
-def encode_survey(directory: DirectoryFacts) -> bytes:
+def encode_survey(directory: SurveyedDirectory) -> bytes:
     return msgspec.json.encode(_Survey(TITLE, VERSION, directory)) + b"\n"
 
 
-def read_survey(path: Path) -> DirectoryFacts:
+def read_survey(path: Path) -> SurveyedDirectory:
     """Return the facts in a file. Raises OSError, and ValueError if it has none."""
     try:
         found = msgspec.json.decode(path.read_bytes(), type=_Survey)

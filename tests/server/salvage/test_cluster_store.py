@@ -30,7 +30,8 @@ from oncelog_server.metadata.founding import found_cluster
 from oncelog_server.salvage.cluster_commands import survey_
 from oncelog_server.salvage.cluster_store import FROM_ETCD, FROM_FILE, read, restore
 from oncelog_server.salvage.exports import read_export, write_export
-from oncelog_server.salvage.planning.restoration import Restoration, Uncertain
+from oncelog_server.salvage.planning.known import Uncertain
+from oncelog_server.salvage.planning.restoration import Restoration
 from tests.server.metadata.memory_store import MemoryStore
 
 TOPICS = 2 * MAX_OPERATIONS

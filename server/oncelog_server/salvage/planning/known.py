@@ -16,6 +16,10 @@ from oncelog_server.cluster.records import (
 from oncelog_server.cluster.store import Entry, Snapshot
 
 
+class Uncertain(ValueError):
+    """The sources do not say what is right. The message says what the operator can do."""
+
+
 class Known(msgspec.Struct, frozen=True):
     """The newest metadata that is left.
 
@@ -43,6 +47,17 @@ class KnownRecords:
                 self._add(entry)
             except ValueError:
                 self.unreadable.append(entry.key)
+
+    @classmethod
+    def whole(cls, known: Known) -> KnownRecords:
+        """Return the records. Raises Uncertain if one is damaged, or that of the cluster is
+        missing."""
+        old = cls(known)
+        if old.unreadable:
+            raise Uncertain(f"{known.source} is damaged: record {old.unreadable[0]} cannot be read")
+        if old.cluster is None:
+            raise Uncertain(f"{known.source} has no record of a cluster")
+        return old
 
     def _add(self, entry: Entry) -> None:
         key, value = entry.key, entry.value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -17,7 +17,6 @@ from oncelog_protocol.types import uuid_from_string, uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.internal_topics import internal_topic
-from oncelog_server.cluster.producer_ids import BLOCK_SIZE
 from oncelog_server.cluster.records import (
     ClusterRecord,
     FeaturesRecord,
@@ -31,14 +30,15 @@ from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.salvage.planning.evidence import NONE, FolderFacts
 from oncelog_server.salvage.planning.hashes import uses_absolute_hash
 from oncelog_server.salvage.planning.known import Known, KnownRecords
+from oncelog_server.salvage.planning.lost_metadata import (
+    KEEP_EVERYTHING,
+    first_signs,
+    following_producer_id,
+    newest_epoch,
+    newest_producer_id,
+)
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.layout import partition_directory, stray_directory
-
-# Number of producer ids to skip if the newest metadata is lost, because assigned ids that never
-# wrote a record are not in the logs.
-SKIPPED_IDS: Final = 1_000_000
-# Settings of a topic with lost settings: the topic keeps all records until an operator sets others.
-KEEP_EVERYTHING: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 class Plan(msgspec.Struct):
@@ -301,21 +301,14 @@ class Planner:
         )
         return epoch if self._is_last else max(epoch, self._newest_epoch)
 
-    @property
+    @cached_property
     def _newest_epoch(self) -> int:
-        recorded = [partition.leader_epoch for partition in self._old.partitions.values()]
-        return max(*recorded, *(folder.leader_epoch for folder in self._folders), 0, 0)
-
-    @property
-    def _newest_id(self) -> int:
-        return max((folder.producer_id for folder in self._folders), default=NONE)
+        return newest_epoch(self._old, self._folders)
 
     def _next_producer_id(self) -> int:
-        known = self._old.next_producer_id
         if self._is_last:
-            return known
-        seen = -(-(self._newest_id + 1) // BLOCK_SIZE) * BLOCK_SIZE
-        following = max(known, seen) + SKIPPED_IDS
+            return self._old.next_producer_id
+        following = following_producer_id(self._old, newest_producer_id(self._folders))
         self._notes.append(f"the next producer id is {following}")
         return following
 
@@ -323,8 +316,9 @@ class Planner:
         """Check if the folders are newer than the metadata records. If so, the newest metadata is
         lost: add a note, and set `_is_last` to False."""
         newer: list[str] = []
-        if self._newest_id >= self._old.next_producer_id:
-            newer.append(f"producer id {self._newest_id}")
+        newest_id = newest_producer_id(self._folders)
+        if newest_id >= self._old.next_producer_id:
+            newer.append(f"producer id {newest_id}")
         for name, (topic_id, folders) in self._topics.items():
             id_text = uuid_to_string(topic_id)
             for number, facts in folders.items():
@@ -334,9 +328,8 @@ class Planner:
                 elif before.leader_epoch < facts.leader_epoch:
                     newer.append(f"leader epoch {facts.leader_epoch} of {name}-{number}")
         if newer and self._is_last:
-            more = f" and {len(newer) - 3} more" if len(newer) > 3 else ""
             self._notes.append(
-                f"the records are older than the folders, which have {', '.join(newer[:3])}{more}"
+                f"the records are older than the folders, which have {first_signs(newer)}"
             )
             self._is_last = False
 
