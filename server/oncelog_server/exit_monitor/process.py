@@ -20,6 +20,8 @@ _CHILD: Final = "oncelog_server.exit_monitor.child"
 _INPUT: Final = 0
 # Pause before the start of another process, if one has died.
 RESTART_S: Final = 10.0
+# For the end of a killed process, at a stop.
+CLOSE_S: Final = 1.0
 
 
 def monitored(settings: Settings) -> Monitored:
@@ -51,6 +53,8 @@ class ExitMonitorProcess(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
         self._starting: asyncio.Task[None] | None = None
         self._restart: asyncio.TimerHandle | None = None
+        # Set while a process runs, and done when it has ended.
+        self._exited: asyncio.Future[None] | None = None
         self._is_closed = False
 
     def start(self) -> None:
@@ -78,19 +82,27 @@ class ExitMonitorProcess(asyncio.SubprocessProtocol):
         if self._transport is not None:
             self._write(lease_line(lease_id))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._is_closed = True
         if self._restart is not None:
             self._restart.cancel()
+        ending: list[asyncio.Future[None]] = []
         if self._starting is not None:
             self._starting.cancel()
-        self._close_transport()
+            ending.append(self._starting)
+        if self._exited is not None:
+            self._close_transport()
+            ending.append(self._exited)
+        if ending:
+            # A loop that is closed before its process has ended logs a defect.
+            await asyncio.wait(ending, timeout=CLOSE_S)
 
     # --- the child
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Casts are necessary, because uvloop's transports do not derive from asyncio's classes.
         self._transport = cast(asyncio.SubprocessTransport, transport)
+        self._exited = self._loop.create_future()
         if self._is_closed:
             self._transport.close()
             return
@@ -105,6 +117,9 @@ class ExitMonitorProcess(asyncio.SubprocessProtocol):
             pipe.write(data)
 
     def process_exited(self) -> None:
+        exited, self._exited = self._exited, None
+        if exited is not None:
+            exited.set_result(None)
         self._close_transport()
         self._ended("it has exited")
 

@@ -21,6 +21,6 @@ class ExitMonitor(Protocol):
         """Note a new lease. It replaces the one before."""
         ...
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the monitoring: the lease stays. Without this call it ends after the process."""
         ...

@@ -173,7 +173,7 @@ class Membership:
         if self._lease is not None:
             await self._lease.revoke()
         if self._exit_monitor is not None:
-            self._exit_monitor.close()
+            await self._exit_monitor.close()
 
     # --- registration
 

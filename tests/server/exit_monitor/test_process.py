@@ -193,7 +193,7 @@ async def own_monitor(
     try:
         yield monitor, lambda: children() - before
     finally:
-        monitor.close()
+        await monitor.close()
         await until(lambda: not children() - before)
 
 
@@ -206,6 +206,8 @@ async def test_a_closed_monitor_leaves_the_lease(real_etcd: Etcd) -> None:
         await until(lambda: monitor._transport is not None)
         (child,) = processes()
         await until(lambda: ignores(child, signal.SIGTERM))
+        await monitor.close()
+        assert not processes(), "a loop must not end before its processes"
     assert leases.lives(lease_id)
 
 

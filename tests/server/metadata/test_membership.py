@@ -168,7 +168,7 @@ class NotedLeases:
     def keep(self, lease_id: int) -> None:
         self.kept.append((lease_id, self._epoch()))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self.is_closed = True
 
 
