@@ -48,6 +48,8 @@ class ReplicaFailures:
         self._is_writing = False
         # True if something has changed since the last decision.
         self._is_due = False
+        # True from a failure of the store, which is logged once, to the next success.
+        self._is_refused = False
         self._retry: Timer | None = None
         self._is_stopped = False
         partitions.on_storage_change = self._changed
@@ -84,9 +86,13 @@ class ReplicaFailures:
             while self._is_due:
                 self._is_due = False
                 await self._writer.write(self._decide)
+            self._is_refused = False
         except Refused as refused:
-            log.warning("other brokers cannot be asked yet to lead partitions", reason=str(refused))
-            self._is_due = True
+            if not self._is_refused:
+                log.warning(
+                    "other brokers cannot be asked yet to lead partitions", reason=str(refused)
+                )
+            self._is_refused = self._is_due = True
             self._retry = self._timers.call_later(RETRY_MS, self._begin)
         finally:
             self._is_writing = False

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+import structlog
 
 from oncelog_server import replica_failures
 from oncelog_server.cluster.image import ClusterImage
@@ -97,8 +98,12 @@ async def test_the_list_is_written_when_the_store_responds_again(
     monkeypatch.setattr(replica_failures, "RETRY_MS", 5)
     async with world() as found:
         found.brokers.store.is_cut_off = True
-        found.partitions.add_offline(NAMES[0], "damaged")
-        await until(lambda: found.failures._retry is not None)
+        with structlog.testing.capture_logs() as logged:
+            found.partitions.add_offline(NAMES[0], "damaged")
+            for _ in range(3):
+                await until(lambda: found.failures._retry is not None)
+                await until(lambda: found.failures._retry is None)
+        assert [row["log_level"] for row in logged if "asked" in row["event"]] == ["warning"]
         found.brokers.store.is_cut_off = False
         await until(lambda: found.failed == {0})
 
