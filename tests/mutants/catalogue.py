@@ -256,7 +256,7 @@ MUTANTS: Final = (
         f"{_SERVER}/log/producer_snapshot.py",
         "            current_txn_first_offset=entry.current_txn_first_offset,\n",
         "            current_txn_first_offset=NONE,\n",
-        ("tests/server/log/test_recovery.py", "tests/server/log/test_properties.py"),
+        ("tests/server/log/test_opening.py", "tests/server/log/test_properties.py"),
     ),
     Mutant(
         "M24",

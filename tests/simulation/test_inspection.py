@@ -12,7 +12,7 @@ import pytest
 from oncelog_protocol.internal.transaction_log import TransactionState
 from oncelog_server.coordinator.loading import replay_log
 from oncelog_server.group.shard import GroupShard
-from oncelog_server.log.recovery import load
+from oncelog_server.log.opening import load
 from oncelog_server.transaction.shard import TransactionShard
 from tests.simulation import world
 from tests.simulation.run import run_seed

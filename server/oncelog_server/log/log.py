@@ -14,8 +14,8 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.epoch_file import EpochFile
 from oncelog_server.log.errors import CorruptLog, OffsetOutOfRange
 from oncelog_server.log.loaded import LoadedLog
+from oncelog_server.log.opening import load
 from oncelog_server.log.reading import LogReader
-from oncelog_server.log.recovery import load
 from oncelog_server.log.refusals import Refusals
 from oncelog_server.log.replay import apply_batch, rebuild
 from oncelog_server.log.replicated import Batches, check_replicated
@@ -103,7 +103,7 @@ class PartitionLog:
         jitter: Callable[[int], int] = lambda most: 0,
     ) -> PartitionLog:
         """Open the log in `directory`, or create it. `recovery` of the result says what was found.
-        Arguments are those of `recovery.load`. `topic_id_checked`: partition.metadata was read
+        Arguments are those of `opening.load`. `topic_id_checked`: partition.metadata was read
         already, and has `topic_id`. `jitter(segment_jitter_ms)` returns a random time by which a
         segment is rolled earlier. Raises CorruptLog, InconsistentTopicId and StorageError."""
         loaded = load(
