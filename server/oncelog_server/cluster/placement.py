@@ -11,6 +11,7 @@ import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.refusal import Refused
 
 Assignment = tuple[int, ...]
@@ -38,10 +39,12 @@ class Placeable(msgspec.Struct, frozen=True):
         return cls(live, others)
 
 
-def start_of(topic_id: bytes) -> int:
-    """Return a number that spreads the first leaders of topics over the brokers. Otherwise the
-    first broker would lead every topic with a single partition."""
-    return crc32(topic_id)
+def start_for(name: str, topic_id: bytes) -> int:
+    """Return the place of a topic's first leader. It spreads the leaders of topics over the
+    brokers. Otherwise the first broker would lead every topic with a single partition. Both
+    coordinators begin at the same place: the offsets and the transaction of an application then
+    often have the same leader."""
+    return 0 if is_internal(name) else crc32(topic_id)
 
 
 def place(

@@ -13,7 +13,8 @@ import msgspec
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.store import Write, Written
-from oncelog_server.cluster.topics import checked_settings, topic_put
+from oncelog_server.cluster.topic_writes import topic_put
+from oncelog_server.cluster.topics import checked_settings
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 from oncelog_server.settings.table import Kind, format_value

@@ -11,9 +11,9 @@ from typing import Final
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage, TopicImage
+from oncelog_server.cluster.partition_limits import TakePermits
 from oncelog_server.cluster.records import DeletionRecord
 from oncelog_server.cluster.store import MAX_OPERATIONS, Delete, Put, Write, Written
-from oncelog_server.cluster.topics import TakePermits
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 

@@ -1,4 +1,4 @@
-"""Creation of topics and addition of partitions.
+"""Creation of topics.
 
 The changes are decided on an image and returned as conditional writes. Checks, codes and messages
 are those of Kafka's ReplicationControlManager.
@@ -6,7 +6,7 @@ are those of Kafka's ReplicationControlManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -14,42 +14,36 @@ import msgspec
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
-from oncelog_server.cluster.image import ClusterImage, TopicImage
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.partition_limits import (
+    MAX_PARTITIONS_OF_A_REQUEST,
+    TakePermits,
+    check_room,
+    partition_count,
+    too_many_in_a_request,
+)
 from oncelog_server.cluster.placement import (
     Assignment,
     Placeable,
     check_assignment,
     place,
-    start_of,
+    start_for,
 )
-from oncelog_server.cluster.records import PartitionRecord, TopicRecord
-from oncelog_server.cluster.store import (
-    MAX_OPERATIONS,
-    Created,
-    Delete,
-    Put,
-    Write,
-    WriteOperation,
-    Written,
-)
+from oncelog_server.cluster.records import TopicRecord
+from oncelog_server.cluster.store import MAX_OPERATIONS, Created, Put, Write
 from oncelog_server.cluster.topic_names import (
-    INTERNAL_TOPICS,
     by_unified_name,
     check_collision,
     check_topic_name,
     is_internal,
     unified,
 )
-from oncelog_server.cluster.write_sequence import FIRST_WRITE
+from oncelog_server.cluster.topic_writes import creating_put, partition_puts, topic_last
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 from oncelog_server.settings.table import InvalidValue
 from oncelog_server.settings.topics import check_segment_bytes, topic_values
 
-MAX_PARTITIONS_OF_A_REQUEST: Final = 10_000
-# Takes the permits for a topic (its name, a number of partitions) from the quota of the client.
-# Raises Refused if the client has none. None: there is no quota.
-TakePermits = Callable[[str, int], None] | None
 DEFAULT: Final = -1
 
 
@@ -73,21 +67,13 @@ class CreatedTopic(msgspec.Struct, frozen=True):
     settings: Mapping[str, str]
 
 
-class NewPartitions(msgspec.Struct, frozen=True):
-    """Partitions to add. `count` is the new total; `assignments` are for the added partitions."""
-
-    topic: str
-    count: int
-    assignments: tuple[Assignment, ...] | None = None
-
-
 def check_creation(settings: Settings, topics: Sequence[NewTopic]) -> None:
     """Raise Refused if all topics of a request together would have too many partitions.
 
     As in Kafka, the whole request is refused, before any other check.
     """
     if sum(_requested_partitions(settings, new) for new in topics) > MAX_PARTITIONS_OF_A_REQUEST:
-        raise _too_many_in_a_request()
+        raise too_many_in_a_request()
 
 
 def _requested_partitions(settings: Settings, new: NewTopic) -> int:
@@ -176,14 +162,14 @@ class _Creation:
         assignments = _assignments(image, settings, new, topic_id)
         count = len(assignments)
         if count > MAX_PARTITIONS_OF_A_REQUEST:
-            raise _too_many_in_a_request()
+            raise too_many_in_a_request()
         if not is_internal(new.name):  # the coordinators must always get their topics
             self._take_room(count)
         if self._take is not None:
             self._take(new.name, count)
         id_text = uuid_to_string(topic_id)
         put = Put(records.topic_key(new.name), records.encode(TopicRecord(id_text, count, own)))
-        partitions = _partition_puts(image, id_text, 0, assignments)
+        partitions = partition_puts(image, id_text, 0, assignments)
         creating = creating_put(id_text, new.name, self._lease_id)
         self._topics[new.name] = put, partitions, creating
         if self._unified is not None:
@@ -199,8 +185,8 @@ class _Creation:
 
     def _take_room(self, count: int) -> None:
         if self._partitions < 0:
-            self._partitions = _partition_count(self._image)
-        _check_room(self._partitions, self._settings, count)
+            self._partitions = partition_count(self._image)
+        check_room(self._partitions, self._settings, count)
         self._partitions += count
 
     def writes(self) -> list[Write]:
@@ -209,97 +195,13 @@ class _Creation:
             return [
                 write
                 for topic, partitions, creating in topics
-                for write in _topic_last(Created(topic.key, 0), topic, partitions, creating)
+                for write in topic_last(Created(topic.key, 0), topic, partitions, creating)
             ]
         if not topics:
             return []
         conditions = tuple(Created(topic.key, 0) for topic, _, _ in topics)
         puts = [put for topic, partitions, _ in topics for put in (topic, *partitions)]
         return [Write(conditions, tuple(puts))]
-
-
-def create_partitions(
-    image: ClusterImage,
-    settings: Settings,
-    new: NewPartitions,
-    take: TakePermits = None,
-    *,
-    lease_id: int = 0,
-) -> list[Write]:
-    """Return the writes that add partitions to a topic. Raises Refused if the topic cannot have
-    them. `lease_id` is the lease of the broker.
-
-    Unlike in Kafka, an internal topic is refused, because the number of its partitions decides
-    which partition holds a group or a transactional id. Kafka's coordinators use the old number
-    until a restart, or fail to load.
-    """
-    topic = image.topics.get(new.topic)
-    if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if is_internal(new.topic):
-        raise Refused(
-            ErrorCode.INVALID_REQUEST,
-            f"The number of partitions of the internal topic '{new.topic}' cannot be changed.",
-        )
-    if topic.missing:
-        raise Refused(
-            ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"The topic {new.topic} is broken: its partitions {list(topic.missing)} have no record "
-            "in the metadata.",
-        )
-    count = len(topic.partitions)
-    if new.count == count:
-        raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
-    if new.count < count:
-        raise Refused(
-            ErrorCode.INVALID_PARTITIONS,
-            f"The topic {new.topic} currently has {count} partition(s); {new.count} would not be "
-            "an increase.",
-        )
-    added = new.count - count
-    if added > MAX_PARTITIONS_OF_A_REQUEST:
-        raise _too_many_in_a_request()
-    _check_room(_partition_count(image), settings, added)
-    assignments = _added_assignments(image, topic, new)
-    if take is not None:
-        take(new.topic, added)
-    put = topic_put(topic, partitions=new.count)
-    partitions = _partition_puts(image, topic.id_text, count, assignments)
-    creating = creating_put(topic.id_text, topic.name, lease_id)
-    return _topic_last(Written(put.key, topic.revision), put, partitions, creating)
-
-
-def _added_assignments(
-    image: ClusterImage, topic: TopicImage, new: NewPartitions
-) -> list[Assignment]:
-    """Return the replicas of the partitions that are added to a topic. Raises Refused."""
-    count = len(topic.partitions)
-    added = new.count - count
-    factor = topic.replication_factor
-    if new.assignments is None:
-        start = _start(topic.name, topic.id)
-        return place(Placeable.of(image), start, count, added, factor)
-    if len(new.assignments) != added:
-        raise Refused(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Attempted to add {added} additional partition(s), but only "
-            f"{len(new.assignments)} assignment(s) were specified.",
-        )
-    for replicas in new.assignments:
-        check_assignment(replicas, image.registered, factor)
-    return list(new.assignments)
-
-
-def topic_put(
-    topic: TopicImage, *, partitions: int | None = None, settings: Mapping[str, str] | None = None
-) -> Put:
-    """Return the write of the topic's record with another partition count or other settings."""
-    record = TopicRecord(
-        topic.id_text,
-        len(topic.partitions) if partitions is None else partitions,
-        dict(topic.settings if settings is None else settings),
-    )
-    return Put(records.topic_key(topic.name), records.encode(record))
 
 
 def checked_settings(
@@ -320,41 +222,6 @@ def checked_settings(
     except InvalidValue as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
     return given
-
-
-def _too_many_in_a_request() -> Refused:
-    return Refused(
-        ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
-    )
-
-
-def _partition_count(image: ClusterImage) -> int:
-    """Return the number of partitions, without those of internal topics."""
-    topics = image.topics
-    internal = [topics[name] for name in INTERNAL_TOPICS if name in topics]
-    return sum([len(topic.partitions) for topic in topics.values()]) - sum(
-        len(topic.partitions) for topic in internal
-    )
-
-
-def _check_room(count: int, settings: Settings, added: int) -> None:
-    """Raise Refused if `added` more partitions exceed oncelog.max.partitions (H64).
-
-    Each partition takes memory for as long as it exists, and time at every start.
-    """
-    limit = settings.oncelog_max_partitions
-    if count + added > limit:
-        raise Refused(
-            ErrorCode.POLICY_VIOLATION,
-            f"There are {count} partitions, and {added} more would be above {limit}"
-            " (oncelog.max.partitions).",
-        )
-
-
-def _start(name: str, topic_id: bytes) -> int:
-    """Return the place of the first leader. Both coordinators begin at the same place: the offsets
-    and the transaction of an application then often have the same leader."""
-    return 0 if is_internal(name) else start_of(topic_id)
 
 
 def _assignments(
@@ -379,7 +246,7 @@ def _assignments(
     # A request may name two billion partitions. Placing one partition above the limit is enough for
     # the caller to refuse the request.
     most = min(count, MAX_PARTITIONS_OF_A_REQUEST + 1)
-    return place(Placeable.of(image), _start(new.name, topic_id), 0, most, factor)
+    return place(Placeable.of(image), start_for(new.name, topic_id), 0, most, factor)
 
 
 def _manual_assignments(image: ClusterImage, new: NewTopic) -> list[Assignment]:
@@ -409,63 +276,3 @@ def _manual_assignments(image: ClusterImage, new: NewTopic) -> list[Assignment]:
             "partitions should be a consecutive 0-based integer sequence",
         )
     return [by_number[number] for number in range(len(by_number))]
-
-
-def _partition_puts(
-    image: ClusterImage, id_text: str, first: int, assignments: Sequence[Assignment]
-) -> list[Put]:
-    """Return the writes of new partitions. The live replicas of each are its ISR, and the first of
-    them leads. Raises Refused if no replica of a partition is alive.
-    """
-    # A topic has up to 10,000 partitions but few different assignments.
-    encoded: dict[Assignment, bytes] = {}
-    puts = []
-    for number, replicas in enumerate(assignments, first):
-        value = encoded.get(replicas)
-        if value is None:
-            alive = tuple(
-                broker
-                for broker in replicas
-                if broker in image.brokers and broker not in image.draining
-            )
-            if not alive:
-                raise Refused(
-                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    "All brokers specified in the manual partition assignment for partition "
-                    f"{number} are fenced or in controlled shutdown.",
-                )
-            epochs = tuple(image.brokers[broker].epoch for broker in alive)
-            record = PartitionRecord(replicas, alive, alive[0], 0, isr_epochs=epochs)
-            value = encoded[replicas] = records.encode(record)
-        puts.append(Put(records.partition_key(id_text, number), value))
-    return puts
-
-
-def _topic_last(
-    condition: Created | Written, topic: Put, partitions: Sequence[Put], creating: Put
-) -> list[Write]:
-    """Return the writes in as few transactions as possible, the topic's record in the last.
-
-    The topic's record makes the partitions visible. If several transactions are needed, the first
-    one writes the key `creating`, so that the controller does not take the partitions for orphans.
-    The last one deletes this key, and fails if it does not exist any more.
-    """
-    if len(partitions) < MAX_OPERATIONS:
-        return [Write((condition,), (topic, *partitions))]
-    # The first transaction also writes `creating`, the last one writes the topic and deletes
-    # `creating`.
-    first, last = MAX_OPERATIONS - 1, MAX_OPERATIONS - 2
-    rest = max(first, len(partitions) - last)
-    writes = [Write((condition,), (creating, *partitions[:first]))]
-    for start in range(first, rest, MAX_OPERATIONS):
-        end = min(start + MAX_OPERATIONS, rest)
-        writes.append(Write((condition,), tuple(partitions[start:end])))
-    still_there = Written(creating.key, FIRST_WRITE)
-    operations: tuple[WriteOperation, ...] = (topic, *partitions[rest:], Delete(creating.key))
-    return [*writes, Write((condition, still_there), operations)]
-
-
-def creating_put(topic_id: str, name: str, lease_id: int) -> Put:
-    """Return the write of the key that protects the partitions of a creation."""
-    value = records.encode(records.CreatingRecord(name))
-    return Put(records.creating_key(topic_id), value, lease_id)

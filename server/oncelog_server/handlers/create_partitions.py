@@ -19,7 +19,7 @@ from oncelog_protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.cluster.topics import NewPartitions
+from oncelog_server.cluster.partition_additions import NewPartitions
 from oncelog_server.deferred import Deferred
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext

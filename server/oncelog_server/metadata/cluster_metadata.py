@@ -18,23 +18,15 @@ from oncelog_server.clock import boottime_ms
 from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.cluster.internal_topics import internal_topic
+from oncelog_server.cluster.partition_additions import NewPartitions, create_partitions
 from oncelog_server.cluster.partition_change import ElectionRules
+from oncelog_server.cluster.partition_limits import TakePermits
 from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
 from oncelog_server.cluster.store import Created, MetadataStore, Put, Write
 from oncelog_server.cluster.topic_alterations import alter_topic
-from oncelog_server.cluster.topic_deletion import (
-    MAX_DELETED_AT_ONCE,
-    delete_topics,
-)
+from oncelog_server.cluster.topic_deletion import MAX_DELETED_AT_ONCE, delete_topics
 from oncelog_server.cluster.topic_names import is_internal
-from oncelog_server.cluster.topics import (
-    CreatedTopic,
-    NewPartitions,
-    NewTopic,
-    TakePermits,
-    check_creation,
-    create_partitions,
-)
+from oncelog_server.cluster.topics import CreatedTopic, NewTopic, check_creation
 from oncelog_server.metadata.conditional_writer import ATTEMPTS, ConditionalWriter
 from oncelog_server.metadata.controller_election import ControllerElection
 from oncelog_server.metadata.controller_loop import ControllerLoop
@@ -56,11 +48,7 @@ if TYPE_CHECKING:
     from oncelog_server.cluster.quota_changes import QuotaAlteration
     from oncelog_server.cluster.reassignment_changes import PartitionTarget
     from oncelog_server.cluster.requested_elections import ElectionType, Outcome
-    from oncelog_server.cluster.scram_changes import (
-        ScramAlteration,
-        ScramDeletion,
-        ScramUpsertion,
-    )
+    from oncelog_server.cluster.scram_changes import ScramAlteration, ScramDeletion, ScramUpsertion
     from oncelog_server.metadata.exit_monitor import ExitMonitor
     from oncelog_server.quotas.entities import Entity
     from oncelog_server.security.acls import Acl, Pattern

@@ -10,15 +10,10 @@ from typing import Final
 import structlog
 
 from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.partition_limits import TakePermits
 from oncelog_server.cluster.store import Write
 from oncelog_server.cluster.topic_deletion import removal
-from oncelog_server.cluster.topics import (
-    CreatedTopic,
-    NewTopic,
-    TakePermits,
-    at_once,
-    create_topics,
-)
+from oncelog_server.cluster.topics import CreatedTopic, NewTopic, at_once, create_topics
 from oncelog_server.metadata.conditional_writer import ConditionalWriter
 from oncelog_server.metadata.image_follower import ImageFollower
 from oncelog_server.metadata.topic_callbacks import TopicCallbacks

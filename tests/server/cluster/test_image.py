@@ -15,10 +15,11 @@ from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.delta import ImageDelta, PartitionChange
 from oncelog_server.cluster.image import NO_LEADER, ClusterImage
+from oncelog_server.cluster.partition_additions import NewPartitions, create_partitions
 from oncelog_server.cluster.store import Delete, Put, Snapshot, Write
 from oncelog_server.cluster.topic_alterations import alter_topic
 from oncelog_server.cluster.topic_deletion import delete_topics
-from oncelog_server.cluster.topics import NewPartitions, NewTopic, create_partitions, create_topic
+from oncelog_server.cluster.topics import NewTopic, create_topic
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 from tests.examples import examples

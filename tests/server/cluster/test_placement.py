@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.partition_additions import NewPartitions, create_partitions
 from oncelog_server.cluster.placement import Placeable, place
-from oncelog_server.cluster.topics import NewPartitions, NewTopic, create_partitions, create_topic
+from oncelog_server.cluster.topics import NewTopic, create_topic
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 from tests.server.cluster.clusters import Cluster

@@ -13,6 +13,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster import records
 from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.image import NO_LEADER, PartitionImage
+from oncelog_server.cluster.partition_additions import NewPartitions, create_partitions
 from oncelog_server.cluster.partition_change import ElectionRules
 from oncelog_server.cluster.reassignment import Reassignment
 from oncelog_server.cluster.reassignment_changes import (
@@ -24,7 +25,7 @@ from oncelog_server.cluster.records import PartitionRecord
 from oncelog_server.cluster.requested_elections import ElectionType, requested_elections
 from oncelog_server.cluster.store import Delete, Put, Write
 from oncelog_server.cluster.topic_deletion import delete_topics
-from oncelog_server.cluster.topics import NewPartitions, NewTopic, create_partitions, create_topic
+from oncelog_server.cluster.topics import NewTopic, create_topic
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 from oncelog_server.topic_partition import TopicPartition

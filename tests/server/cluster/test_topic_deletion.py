@@ -4,8 +4,8 @@ deletion leaves no record behind."""
 from __future__ import annotations
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.partition_additions import NewPartitions, create_partitions
 from oncelog_server.cluster.topic_deletion import delete_topics
-from oncelog_server.cluster.topics import NewPartitions, create_partitions
 from oncelog_server.settings.model import Settings
 from tests.server.cluster.clusters import Cluster
 

@@ -13,9 +13,10 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker import Broker
 from oncelog_server.cluster import records
+from oncelog_server.cluster.partition_additions import NewPartitions
 from oncelog_server.cluster.records import PartitionRecord
 from oncelog_server.cluster.store import Put
-from oncelog_server.cluster.topics import NewPartitions, NewTopic
+from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.refusal import Refused
 from oncelog_server.storage.files import Done, File, StorageError

@@ -15,9 +15,11 @@ from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.partition_additions import NewPartitions
 from oncelog_server.cluster.producer_ids import BLOCK_SIZE
 from oncelog_server.cluster.store import MAX_OPERATIONS, Delete, Put, WriteOperation
-from oncelog_server.cluster.topics import CreatedTopic, NewPartitions, NewTopic, topic_put
+from oncelog_server.cluster.topic_writes import topic_put
+from oncelog_server.cluster.topics import CreatedTopic, NewTopic
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.metadata.founding import random_uuid
 from oncelog_server.metadata.sqlite_store import SqliteStore

@@ -9,8 +9,9 @@ import pytest
 
 from oncelog_server.cluster import records
 from oncelog_server.cluster.image import NO_LEADER
+from oncelog_server.cluster.partition_additions import NewPartitions
 from oncelog_server.cluster.store import Compare, Delete, Put, TxnResult, WriteOperation
-from oncelog_server.cluster.topics import CreatedTopic, NewPartitions, NewTopic
+from oncelog_server.cluster.topics import CreatedTopic, NewTopic
 from oncelog_server.metadata import unfinished_creations
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.refusal import Refused
