@@ -49,10 +49,13 @@ class SimExitMonitor:
     def keep(self, lease_id: int) -> None:
         self._lease_id = lease_id
 
-    def close(self) -> None:
-        self._is_running = False
+    async def close(self) -> None:
+        self.computer_died()
 
     # --- what happens to processes
+
+    def computer_died(self) -> None:
+        self._is_running = False
 
     def broker_died(self) -> None:
         """Note the death of the broker's process."""

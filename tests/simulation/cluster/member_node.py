@@ -49,7 +49,7 @@ class MemberNode(BrokerNode):
     def kill_computer(self) -> None:
         """Kill all processes of the computer."""
         if self._exit_monitor is not None:
-            self._exit_monitor.close()
+            self._exit_monitor.computer_died()
         self.kill()
 
     def lose_power(self, loss: Loss, revision: int) -> None:
