@@ -4,6 +4,7 @@ data that cannot be kept is refused before anything changes."""
 from __future__ import annotations
 
 import fcntl
+import os
 import random
 import shutil
 import subprocess
@@ -384,7 +385,7 @@ def test_an_export_needs_a_stopped_broker(stopped: tuple[Path, Visible], tmp_pat
     with (stopped[0] / ".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         output = refused("export", str(tmp_path / "target"), "--data", str(stopped[0]))
-    assert f"a broker uses {stopped[0]}: stop it first" in output
+    assert f"(pid {os.getpid()}) uses {stopped[0]}: stop it first" in output
 
 
 def test_an_export_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from oncelog_server.cluster.store import Created, MetadataStore, Put
 from oncelog_server.settings.model import Settings
 
 SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {TRANSACTION_VERSION: (0, 2)}
+# The feature levels of a new cluster.
+NEW_LEVELS: Final = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
 
 
 def features_of(settings: Settings) -> Mapping[str, tuple[int, int]]:
@@ -49,11 +51,10 @@ async def found_cluster(store: MetadataStore, cluster_id: str) -> None:
 
     Raises OSError.
     """
-    levels = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
     await store.txn(
         [Created(records.CLUSTER, 0), Created(records.RESTORED, 0)],
         [
             Put(records.CLUSTER, records.encode(records.ClusterRecord(cluster_id))),
-            Put(records.FEATURES, records.encode(records.FeaturesRecord(levels))),
+            Put(records.FEATURES, records.encode(records.FeaturesRecord(NEW_LEVELS))),
         ],
     )

@@ -27,16 +27,14 @@ from oncelog_server.migration.planning.coordinator_records import (
     DamagedFolder,
     read_coordinator_records,
 )
-from oncelog_server.migration.planning.kafka_snapshot import (
-    ControllerAddress,
-    kafka_snapshot,
-)
+from oncelog_server.migration.planning.kafka_snapshot import ControllerAddress, kafka_snapshot
 from oncelog_server.migration.planning.moves import Moves, moves_to_kafka
-from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
+from oncelog_server.offline.read_only_files import ReadOnlyFiles
 from oncelog_server.operating_system.file_modes import DIRECTORY_MODE
-from oncelog_server.salvage.commands import DEFAULT_DATA
+from oncelog_server.salvage.command_options import data_option, verbose_option
 from oncelog_server.salvage.shown import count, fail, show_lines
 from oncelog_server.salvage.sources import find
+from oncelog_server.salvage.stopped_brokers import check_stopped
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN, METADATA_FILE, partition_directory
 
@@ -64,12 +62,7 @@ class _Found(NamedTuple):
 
 @click.command("export", epilog=EXPORT_EXAMPLES, short_help="Write data for Apache Kafka.")
 @click.argument("destination", type=click.Path(path_type=Path))
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    default=Path(DEFAULT_DATA),
-    help=f"Data folder of the broker.  [{DEFAULT_DATA}]",
-)
+@data_option
 @click.option(
     "--controller",
     default=DEFAULT_CONTROLLER,
@@ -78,7 +71,7 @@ class _Found(NamedTuple):
     f"  [{DEFAULT_CONTROLLER}]",
 )
 @click.option("--yes", is_flag=True, help="Write it. Without this flag, only the plan is shown.")
-@click.option("--verbose", is_flag=True, help="Show every line of the plan.")
+@verbose_option
 def export(destination: Path, data: Path, controller: str, yes: bool, verbose: bool) -> None:
     """Copy the data of a stopped broker to a new folder on which Apache Kafka 4.3 starts.
 
@@ -128,8 +121,7 @@ def _address(text: str) -> ControllerAddress:
 def _check(source: Path, target: Path) -> None:
     if owner_of(source) is not Owner.ONCELOG:
         fail(f"{source} is not a data directory of oncelog")
-    if is_in_use(str(source)):
-        fail(f"a broker uses {source}: stop it first")
+    check_stopped(source)
     if not (source / CLEAN_SHUTDOWN).exists():
         fail(f"the broker of {source} was not stopped cleanly: start it, and stop it again")
     if target == source or source in target.parents or target in source.parents:

@@ -15,17 +15,13 @@ import click
 
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
-from oncelog_server.cluster.records import (
-    ClusterRecord,
-    FeaturesRecord,
-    ScramCredentialRecord,
-)
+from oncelog_server.cluster.records import ClusterRecord, FeaturesRecord, ScramCredentialRecord
 from oncelog_server.cluster.store import Entry, Snapshot
 from oncelog_server.config import Settings, SettingsError, load_settings
 from oncelog_server.data_directory.lock import DataDirectory, DirectoryInUse
 from oncelog_server.data_directory.ownership import ForeignDirectory, NeedsRecovery, Owner, owner_of
 from oncelog_server.log.checkpoints import MetaProperties
-from oncelog_server.metadata.founding import SUPPORTED_FEATURES, random_uuid
+from oncelog_server.metadata.founding import NEW_LEVELS, random_uuid
 from oncelog_server.migration.new_metadata import write_new_metadata
 from oncelog_server.salvage.shown import fail
 from oncelog_server.security.scram_arguments import ScramArgument, parse_scram
@@ -162,10 +158,9 @@ def _note_without_effect(given: Mapping[str, object]) -> None:
 def _snapshot(cluster_id: str, users: Sequence[ScramArgument]) -> Snapshot:
     """Return the first records of a cluster with these users. If a user has two credentials for a
     mechanism, the last one counts."""
-    levels = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
     values: dict[str, Any] = {
         records.CLUSTER: ClusterRecord(cluster_id),
-        records.FEATURES: FeaturesRecord(levels),
+        records.FEATURES: FeaturesRecord(NEW_LEVELS),
     }
     for user in users:
         credential = user.credential(os.urandom(SALT_BYTES))

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 import click
 
 from oncelog_protocol.types import uuid_from_string, uuid_to_string
-from oncelog_server.cluster import records
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.data_directory.lock import DataDirectory, DirectoryInUse
 from oncelog_server.data_directory.ownership import Owner, owner_of, refusal_of
@@ -35,7 +34,8 @@ from oncelog_server.migration.planning.transactions import open_transactions
 from oncelog_server.offline.read_only_files import ReadOnlyFiles
 from oncelog_server.operating_system.file_modes import DIRECTORY_MODE
 from oncelog_server.operating_system.kafka_lock import KafkaLock
-from oncelog_server.salvage.shown import count, fail, show_lines
+from oncelog_server.salvage.command_options import verbose_option, yes_option
+from oncelog_server.salvage.shown import count, fail, show_lines, show_unchanged, size_of
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import LOCK, META_PROPERTIES, parse_partition_directory
@@ -64,10 +64,8 @@ class _Found(NamedTuple):
     type=click.Path(path_type=Path),
     help="Copy everything to this new or empty folder. Without this option, DIRECTORY changes.",
 )
-@click.option(
-    "--yes", is_flag=True, help="Make the changes. Without this flag, only the plan is shown."
-)
-@click.option("--verbose", is_flag=True, help="Show every line of the plan.")
+@yes_option
+@verbose_option
 def import_(directory: Path, into: Path | None, yes: bool, verbose: bool) -> None:
     """Make a data directory of a stopped Apache Kafka (KRaft, 3.9 to 4.3) one of oncelog.
 
@@ -89,10 +87,7 @@ def import_(directory: Path, into: Path | None, yes: bool, verbose: bool) -> Non
                 fail("this directory cannot be imported. Nothing was changed")
             if not yes:
                 to = "" if into is None else f" --into {into}"
-                click.echo(
-                    "\nNothing was changed. To make these changes: "
-                    f"oncelog storage import {directory}{to} --yes"
-                )
+                show_unchanged(f"oncelog storage import {directory}{to}")
                 return
             ImportChanges(source, target).make(found.plan)
             click.echo(f"\nDone. {_how_to_start(target, found.meta)}")
@@ -212,13 +207,11 @@ def _meta(source: Path) -> MetaProperties:
 def _show(found: _Found, source: Path, target: Path, verbose: bool) -> None:
     size = sum(folder.log_bytes for folder in found.folders)
     entries = found.plan.snapshot.entries
-    topics = sum(entry.key.startswith(records.TOPICS) for entry in entries)
-    partitions = sum(entry.key.startswith(records.PARTITIONS) for entry in entries)
     show_lines(
         "Found",
         [
             f"cluster {found.meta.cluster_id} of Apache Kafka, node {found.meta.node_id}",
-            f"{count(topics, 'topic')} with {count(partitions, 'partition')}",
+            size_of(entry.key for entry in entries),
             f"{count(len(found.folders), 'folder')} of partitions with {size:,} bytes of records",
             *found.notes,
         ],

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
@@ -16,10 +13,10 @@ from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.internal_topics import internal_topic
 from oncelog_server.cluster.store import MetadataStore, Snapshot
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, SINKS, TRANSACTION_STATE
-from oncelog_server.config import Settings, SettingsError, load_settings
+from oncelog_server.config import Settings
+from oncelog_server.data_directory.lock import DirectoryInUse
 from oncelog_server.data_directory.ownership import NeedsRecovery
-from oncelog_server.etcd.opening import open_etcd
-from oncelog_server.metadata.founding import SUPPORTED_FEATURES
+from oncelog_server.metadata.founding import NEW_LEVELS
 from oncelog_server.salvage.changes import replace_file
 from oncelog_server.salvage.cluster_store import (
     FROM_DIRECTORIES,
@@ -29,18 +26,22 @@ from oncelog_server.salvage.cluster_store import (
     read,
     restore,
 )
+from oncelog_server.salvage.command_options import (
+    config_option,
+    set_option,
+    verbose_option,
+    yes_option,
+)
+from oncelog_server.salvage.etcd_access import call_etcd, etcd_settings, place_in_etcd
 from oncelog_server.salvage.exports import read_export, write_export
 from oncelog_server.salvage.planning.directories import SurveyedDirectory
 from oncelog_server.salvage.planning.known import Known, Uncertain
 from oncelog_server.salvage.planning.metadata_age import last_revision
 from oncelog_server.salvage.planning.restoration import Restoration, Restorer, restored_export
-from oncelog_server.salvage.shown import count, fail, show_lines
+from oncelog_server.salvage.shown import count, fail, show_lines, show_unchanged, size_of
 from oncelog_server.salvage.surveys import encode_survey, read_survey, survey
 from oncelog_server.storage.files import StorageError
 
-T = TypeVar("T")
-
-ENDPOINTS: Final = "oncelog.etcd.endpoints"
 _INTERNAL: Final = (CONSUMER_OFFSETS, TRANSACTION_STATE, SINKS)
 
 EXPORT_EXAMPLES: Final = """\b
@@ -64,18 +65,6 @@ Examples:
   oncelog cluster survey data-1 1.survey
 """
 
-_config = click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A server.properties, as for `oncelog serve`.",
-)
-_set = click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="One setting."
-)
-_yes = click.option(
-    "--yes", is_flag=True, help="Make the changes. Without this flag, only the plan is shown."
-)
-_verbose = click.option("--verbose", is_flag=True, help="Show every line of the plan.")
 _file = click.argument("file", type=click.Path(path_type=Path))
 
 
@@ -96,13 +85,13 @@ class _Ids(click.ParamType):  # type: ignore[type-arg]
 
 
 _IDS: Final = _Ids()
-_ERRORS: Final = (NeedsRecovery, OSError, StorageError, ValueError)
+_ERRORS: Final = (DirectoryInUse, NeedsRecovery, OSError, StorageError, ValueError)
 
 
 @click.command(epilog=EXPORT_EXAMPLES, short_help="Write the metadata in etcd to a file.")
 @_file
-@_config
-@_set
+@config_option
+@set_option
 def export(file: Path, config: Path | None, assignments: tuple[str, ...]) -> None:
     """Write the metadata of a cluster in etcd to a new FILE, while the brokers run or not.
 
@@ -110,9 +99,9 @@ def export(file: Path, config: Path | None, assignments: tuple[str, ...]) -> Non
     no records of topics. FILE has the password hashes of users (SCRAM) and the secret that all
     brokers share, so only its owner may read it (mode 0600).
     """
-    settings = _settings(config, assignments)
+    settings = etcd_settings(config, assignments)
     try:
-        snapshot = _call(settings, _exported)
+        snapshot = call_etcd(settings, _exported)
         number = write_export(file, snapshot)
     except _ERRORS as error:
         fail(str(error))
@@ -124,10 +113,10 @@ def export(file: Path, config: Path | None, assignments: tuple[str, ...]) -> Non
 
 @click.command(epilog=IMPORT_EXAMPLES, short_help="Write an exported metadata to an empty etcd.")
 @_file
-@_config
-@_set
-@_yes
-@_verbose
+@config_option
+@set_option
+@yes_option
+@verbose_option
 def import_(
     file: Path, config: Path | None, assignments: tuple[str, ...], yes: bool, verbose: bool
 ) -> None:
@@ -138,10 +127,10 @@ def import_(
     directory notes each new topic and partition before it has a record, and other changes within a
     minute or at a stop. An interrupted import can be run again.
     """
-    settings = _settings(config, assignments)
+    settings = etcd_settings(config, assignments)
     try:
         plan = restored_export(read_export(file))
-        present = _call(settings, read)
+        present = call_etcd(settings, read)
         present.check_import()
         _carry_out(settings, present, plan, FROM_FILE, yes=yes, verbose=verbose)
     except _ERRORS as error:
@@ -171,10 +160,10 @@ def import_(
     default=frozenset(),
     help="The ids of brokers with a lost data directory.",
 )
-@_config
-@_set
-@_yes
-@_verbose
+@config_option
+@set_option
+@yes_option
+@verbose_option
 def recover(
     directories: tuple[Path, ...],
     export_file: Path | None,
@@ -193,9 +182,9 @@ def recover(
     --from, or what etcd has. Data directories are only read. An interrupted recovery can be run
     again.
     """
-    settings = _settings(config, assignments)
+    settings = etcd_settings(config, assignments)
     try:
-        present = _call(settings, read)
+        present = call_etcd(settings, read)
         facts = [read_survey(path) if path.is_file() else survey(path) for path in directories]
         known, source, unused = _source(present, export_file, facts)
         plan = _restorer(settings, facts, known, brokers, without).plan()
@@ -229,35 +218,6 @@ def survey_(directory: Path, file: Path) -> None:
     except _ERRORS as error:
         fail(str(error))
     click.echo(f"{_described(facts)} written to {file}")
-
-
-def _settings(config: Path | None, assignments: tuple[str, ...]) -> Settings:
-    try:
-        settings = load_settings(
-            config_file=config, environment=os.environ, assignments=assignments, data=None
-        ).settings
-    except SettingsError as error:
-        fail(str(error))
-    if not settings.oncelog_etcd_endpoints:
-        fail(f"{ENDPOINTS} is not set")
-    return settings
-
-
-def _place(settings: Settings) -> str:
-    return f"{settings.given[ENDPOINTS]}, prefix {settings.oncelog_etcd_prefix},"
-
-
-def _call(settings: Settings, function: Callable[[MetadataStore], Awaitable[T]]) -> T:
-    """Call a function with the store. Raises what the function raises."""
-
-    async def call() -> T:
-        store = open_etcd(settings)
-        try:
-            return await function(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(call())
 
 
 async def _exported(store: MetadataStore) -> Snapshot:
@@ -306,7 +266,7 @@ def _restorer(
         known,
         brokers=brokers,
         without=without,
-        features={name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()},
+        features=NEW_LEVELS,
         internal_settings=internal,
     )
 
@@ -329,20 +289,18 @@ def _carry_out(
     verbose: bool,
 ) -> None:
     """Show the plan, and carry it out with `yes`."""
-    topics = sum(write.key.startswith(records.TOPICS) for write in plan.writes)
-    partitions = sum(write.key.startswith(records.PARTITIONS) for write in plan.writes)
     lines = [
-        f"{_place(settings)} gets cluster {plan.cluster.id}: {count(topics, 'topic')} with "
-        f"{count(partitions, 'partition')}",
+        f"{place_in_etcd(settings)}, gets cluster {plan.cluster.id}: "
+        f"{size_of(write.key for write in plan.writes)}",
         f"etcd is raised above revision {plan.floor}, because revisions must never go back",
         *plan.notes,
     ]
     show_lines("Plan", lines, verbose)
     if not yes:
-        click.echo("\nNothing was changed. To make these changes, add --yes")
+        show_unchanged()
         return
     progress = _Progress()
-    _call(settings, lambda store: restore(store, present, plan, source, progress))
+    call_etcd(settings, lambda store: restore(store, present, plan, source, progress))
     click.echo("\nDone. Start the brokers.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,20 +11,18 @@ import click
 from oncelog_server.cluster import records
 from oncelog_server.data_directory.lock import DataDirectory, DirectoryInUse
 from oncelog_server.data_directory.ownership import Owner, owner_of, refusal_of
-from oncelog_server.metadata.founding import SUPPORTED_FEATURES, random_uuid
-from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
-from oncelog_server.operating_system.lock_owner import lock_owner
+from oncelog_server.metadata.founding import NEW_LEVELS, random_uuid
 from oncelog_server.salvage.backup import BackupFailed, back_up
 from oncelog_server.salvage.changes import PlannedChanges
-from oncelog_server.salvage.planning.evidence import FolderFacts, facts_of_all
+from oncelog_server.salvage.command_options import data_option, verbose_option, yes_option
+from oncelog_server.salvage.planning.evidence import FolderFacts
 from oncelog_server.salvage.planning.plan import Plan, Planner
-from oncelog_server.salvage.shown import count, fail, show_lines
+from oncelog_server.salvage.shown import count, fail, show_lines, show_unchanged, size_of
 from oncelog_server.salvage.sources import Found, find
+from oncelog_server.salvage.stopped_brokers import check_stopped
+from oncelog_server.salvage.surveys import folder_facts
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.files import StorageError
-from oncelog_server.storage.layout import LOCK
-
-DEFAULT_DATA: Final = "./oncelog-data"
 
 RECOVER_EXAMPLES: Final = """\b
 Examples:
@@ -36,13 +35,6 @@ Examples:
   oncelog storage backup /backup/oncelog-today --data /var/lib/oncelog
 """
 
-_data = click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    default=Path(DEFAULT_DATA),
-    help=f"Data folder of the broker.  [{DEFAULT_DATA}]",
-)
-
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def storage() -> None:
@@ -50,11 +42,9 @@ def storage() -> None:
 
 
 @storage.command(epilog=RECOVER_EXAMPLES, short_help="Rebuild the metadata from the folders.")
-@_data
-@click.option(
-    "--yes", is_flag=True, help="Make the changes. Without this flag, only the plan is shown."
-)
-@click.option("--verbose", is_flag=True, help="Show every line of the plan.")
+@data_option
+@yes_option
+@verbose_option
 def recover(data: Path, yes: bool, verbose: bool) -> None:
     """Rebuild the metadata of a stopped broker from the folders of its partitions.
 
@@ -70,8 +60,7 @@ def recover(data: Path, yes: bool, verbose: bool) -> None:
         if yes:
             directory.take()
         found = find(path)
-        folders = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
-        facts = list(facts_of_all(ReadOnlyFiles(), str(path), folders))
+        facts = folder_facts(path)
         plan = _plan(found, facts)
         is_right = found.store == plan.snapshot
         if is_right and not plan.moves and not plan.relabelled and found.meta is not None:
@@ -80,10 +69,7 @@ def recover(data: Path, yes: bool, verbose: bool) -> None:
             return
         _show(found, plan, facts, verbose, is_done=yes)
         if not yes:
-            click.echo(
-                "\nNothing was changed. To make these changes:"
-                f" oncelog storage recover --data {data} --yes"
-            )
+            show_unchanged(f"oncelog storage recover --data {data}")
             return
         PlannedChanges(path).make(plan, store_is_right=is_right)
         click.echo(f"\nDone. Start the broker on {path}.")
@@ -95,7 +81,7 @@ def recover(data: Path, yes: bool, verbose: bool) -> None:
 
 @storage.command(epilog=BACKUP_EXAMPLES, short_help="Copy the metadata to a new folder.")
 @click.argument("destination", type=click.Path(path_type=Path))
-@_data
+@data_option
 def backup(destination: Path, data: Path) -> None:
     """Copy the metadata of a broker, running or not, to a new or empty folder.
 
@@ -121,18 +107,15 @@ def _check(path: Path) -> None:
         fail(f"{path} is empty: there is nothing to recover, and a broker can start on it")
     if owner in (Owner.FOREIGN, Owner.MIGRATING):
         fail(refusal_of(path))
-    if is_in_use(str(path)):
-        process = lock_owner((path / LOCK).resolve()) or "a broker"
-        fail(f"{process} uses {path}: stop it first")
+    check_stopped(path)
 
 
-def _plan(found: Found, facts: list[FolderFacts]) -> Plan:
-    levels = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
+def _plan(found: Found, facts: Sequence[FolderFacts]) -> Plan:
     planner = Planner(
         facts,
         found.known,
         found.meta,
-        features=levels,
+        features=NEW_LEVELS,
         new_uuid=random_uuid,
         settings=Settings(),
     )
@@ -140,12 +123,10 @@ def _plan(found: Found, facts: list[FolderFacts]) -> Plan:
 
 
 def _show(
-    found: Found, plan: Plan, facts: list[FolderFacts], verbose: bool, *, is_done: bool
+    found: Found, plan: Plan, facts: Sequence[FolderFacts], verbose: bool, *, is_done: bool
 ) -> None:
-    topics = sum(entry.key.startswith(records.TOPICS) for entry in plan.snapshot.entries)
-    partitions = sum(entry.key.startswith(records.PARTITIONS) for entry in plan.snapshot.entries)
     show_lines("Found", [*found.notes, f"{count(len(facts), 'folder')} of partitions"], verbose)
-    plans = [f"{count(topics, 'topic')} with {count(partitions, 'partition')}", *plan.notes]
+    plans = [size_of(entry.key for entry in plan.snapshot.entries), *plan.notes]
     if found.meta is None:
         plans.append(f"meta.properties is written: {_shown(plan, is_done=is_done)}")
     show_lines("Plan", plans, verbose)

@@ -11,9 +11,10 @@ import msgspec
 
 from oncelog_server.data_directory.lock import DataDirectory
 from oncelog_server.data_directory.ownership import Owner, owner_of
-from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
+from oncelog_server.offline.read_only_files import ReadOnlyFiles
 from oncelog_server.salvage.planning.directories import SurveyedDirectory
-from oncelog_server.salvage.planning.evidence import facts_of_all
+from oncelog_server.salvage.planning.evidence import FolderFacts, facts_of_all
+from oncelog_server.salvage.stopped_brokers import check_stopped
 from oncelog_server.storage.layout import META_PROPERTIES
 
 TITLE: Final = "oncelog-survey"
@@ -29,13 +30,12 @@ class _Survey(msgspec.Struct, frozen=True):
 def survey(path: Path) -> SurveyedDirectory:
     """Return the facts about the directory of a stopped broker of a cluster. Every batch is read.
 
-    Raises ValueError if it is no such directory, NeedsRecovery if meta.properties is damaged,
-    OSError and StorageError.
+    Raises ValueError if it is no such directory, DirectoryInUse if the broker runs, NeedsRecovery
+    if meta.properties is damaged, OSError and StorageError.
     """
     if owner_of(path) is not Owner.ONCELOG:
         raise ValueError(f"{path} is no data directory of a broker")
-    if is_in_use(str(path)):
-        raise ValueError(f"a broker uses {path}: stop it first")
+    check_stopped(path)
     directory = DataDirectory(str(path))
     seen = directory.cluster_revision()
     if seen is None:
@@ -45,8 +45,7 @@ def survey(path: Path) -> SurveyedDirectory:
     meta = directory.meta_properties()
     if meta is None:
         raise ValueError(f"{path} has no {META_PROPERTIES}, so its broker and cluster are unknown")
-    folders = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
-    facts = tuple(facts_of_all(ReadOnlyFiles(), str(path), folders))
+    facts = folder_facts(path)
     # The plan counts on what was read, also after a power loss.
     os.sync()
     return SurveyedDirectory(
@@ -58,6 +57,13 @@ def survey(path: Path) -> SurveyedDirectory:
         facts,
         seen.restored_at,
     )
+
+
+def folder_facts(path: Path) -> tuple[FolderFacts, ...]:
+    """Return the facts about all folders of partitions in a data directory. Every batch is read.
+    Raises OSError and StorageError."""
+    folders = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
+    return tuple(facts_of_all(ReadOnlyFiles(), str(path), folders))
 
 
 def encode_survey(directory: SurveyedDirectory) -> bytes:
