@@ -1,4 +1,4 @@
-"""The loads of large requests whose effect on a producer `benchmarks.stalls` measures."""
+"""Loads of large requests, for `benchmarks.stalls`, which measures their effect on a producer."""
 
 from __future__ import annotations
 
