@@ -115,10 +115,12 @@ class BrokerSecurity:
             limit = self._settings.max_connections_of(listener.name)
             return PlaintextAdmission(listener.name, limit)
         if self._admissions is None:
+            from oncelog_server.metadata.server_secret import server_secret
             from oncelog_server.network.admissions import Admissions
             from oncelog_server.security.sasl.scram_iterations import ScramIterations
 
             iterations = ScramIterations(lambda: self._metadata.follower.image.scram_credentials)
+            drawn = self._random_bytes(SECRET_BYTES)
             self._admissions = Admissions(
                 self._settings,
                 self._clock,
@@ -126,7 +128,7 @@ class BrokerSecurity:
                 scram=self._scram_credential,
                 scram_iterations=iterations.of,
                 random_bytes=self._random_bytes,
-                server_secret=await self._metadata.server_secret(self._random_bytes(SECRET_BYTES)),
+                server_secret=await server_secret(self._metadata.store, drawn),
             )
         return await self._admissions.open(listener)
 

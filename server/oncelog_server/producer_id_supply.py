@@ -38,7 +38,7 @@ class ProducerIdSupply:
     async def take(self, principal: str = EVERY_PRINCIPAL) -> None:
         """Take a block of the store for a principal. If the store refuses it, log the reason."""
         try:
-            block = await self._metadata.allocate_producer_ids(principal)
+            block = await self._metadata.producer_ids.allocate(principal)
         except Refused as refused:
             log.error("no producer ids", reason=str(refused))
             self.ids.failed(principal)

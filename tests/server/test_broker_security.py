@@ -51,7 +51,7 @@ async def starts(path: Path, *rules: tuple[Pattern, Acl], **own: object) -> bool
     with broker_of(path, **own) as broker:
         await broker.start()
         serves = 1 in broker.metadata.image.brokers
-        await broker.metadata.create_acls(list(rules))
+        await broker.metadata.users.create_acls(list(rules))
         await broker.stop()
     return serves
 
@@ -112,7 +112,7 @@ async def test_an_unknown_user_has_iterations_that_another_user_has(tmp_path: Pa
             return parse_server_first(challenge.token).iterations
 
         assert iterations() == 4096
-        await broker.metadata.alter_scram_credentials([], [bob])
+        await broker.metadata.users.alter_scram_credentials([], [bob])
         assert iterations() == 8192
         await broker.stop()
 

@@ -228,7 +228,7 @@ class World(BaseWorld):
         broker, process = self.node.broker, self.node.process
         assert process is not None
         rules = list(denying_rules(self.transactional_ids, self.groups))
-        await process.run(broker.metadata.create_acls(rules))
+        await process.run(broker.metadata.users.create_acls(rules))
 
     def _make_clients(self) -> None:
         counts = dict(self.options.workloads)

@@ -48,7 +48,7 @@ async def _alter(
     alterations = [_alteration(entry) for entry in request.entries]
     outcomes: dict[Entity, Refused | None]
     try:
-        outcomes = await services.metadata.alter_quotas(
+        outcomes = await services.metadata.users.alter_quotas(
             alterations, validate_only=request.validate_only
         )
     except Refused as failed:

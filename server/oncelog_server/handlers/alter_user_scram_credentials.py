@@ -43,7 +43,7 @@ async def _alter(
     deletions: list[ScramDeletion],
     upsertions: list[ScramUpsertion],
 ) -> AlterUserScramCredentialsResponse:
-    results = await services.metadata.alter_scram_credentials(deletions, upsertions)
+    results = await services.metadata.users.alter_scram_credentials(deletions, upsertions)
     altered = [user for user, refused in results.items() if refused is None]
     services.audit_trail.credentials_altered(context.session, altered)
     return _response(results)

@@ -64,7 +64,7 @@ async def _create(
     created = [row for row in outcomes if not isinstance(row, Refused)]
     failed: Refused | None = None
     try:
-        await services.metadata.create_acls(created)
+        await services.metadata.users.create_acls(created)
     except Refused as refused:
         failed = refused
     else:

@@ -86,7 +86,7 @@ async def _delete(
     chosen: Sequence[Sequence[tuple[Pattern, Acl]]],
 ) -> DeleteAclsResponse:
     try:
-        deleted = await services.metadata.delete_acls(chosen)
+        deleted = await services.metadata.users.delete_acls(chosen)
     except Refused as refused:
         return _refused(request, refused.code, refused.message)
     services.audit_trail.acls_removed(context.session, [row for rows in deleted for row in rows])

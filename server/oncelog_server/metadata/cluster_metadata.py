@@ -8,6 +8,7 @@ the event loop; the store has its own thread.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
@@ -21,18 +22,18 @@ from oncelog_server.cluster.internal_topics import internal_topic
 from oncelog_server.cluster.partition_additions import NewPartitions, create_partitions
 from oncelog_server.cluster.partition_change import ElectionRules
 from oncelog_server.cluster.partition_limits import TakePermits
-from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
-from oncelog_server.cluster.store import Created, MetadataStore, Put, Write
+from oncelog_server.cluster.store import MetadataStore, Write
 from oncelog_server.cluster.topic_alterations import alter_topic
 from oncelog_server.cluster.topic_deletion import MAX_DELETED_AT_ONCE, delete_topics
 from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.cluster.topics import CreatedTopic, NewTopic, check_creation
-from oncelog_server.metadata.conditional_writer import ATTEMPTS, ConditionalWriter
+from oncelog_server.metadata.conditional_writer import ConditionalWriter
 from oncelog_server.metadata.controller_election import ControllerElection
 from oncelog_server.metadata.controller_loop import ControllerLoop
 from oncelog_server.metadata.founding import NoCluster, found_cluster, random_uuid
 from oncelog_server.metadata.image_follower import ImageFollower, Subscriber
 from oncelog_server.metadata.membership import DirectoryFacts, Membership
+from oncelog_server.metadata.producer_id_blocks import ProducerIdBlocks
 from oncelog_server.metadata.topic_callbacks import TopicCallbacks, WaitForTopics
 from oncelog_server.metadata.topic_creation import TopicCreation
 from oncelog_server.refusal import Refused
@@ -45,13 +46,10 @@ if TYPE_CHECKING:
     from oncelog_server.cluster.members import BrokerImage
 
     # A start needs no alterations, and imports none of these.
-    from oncelog_server.cluster.quota_changes import QuotaAlteration
     from oncelog_server.cluster.reassignment_changes import PartitionTarget
     from oncelog_server.cluster.requested_elections import ElectionType, Outcome
-    from oncelog_server.cluster.scram_changes import ScramAlteration, ScramDeletion, ScramUpsertion
     from oncelog_server.metadata.exit_monitor import ExitMonitor
-    from oncelog_server.quotas.entities import Entity
-    from oncelog_server.security.acls import Acl, Pattern
+    from oncelog_server.metadata.user_writes import UserWrites
     from oncelog_server.topic_partition import TopicPartition
 
 _log = structlog.get_logger(__name__)
@@ -96,6 +94,7 @@ class ClusterMetadata:
         )
         election = ControllerElection(store, follower, membership, settings.node_id)
         self._controller = ControllerLoop(follower, self._writer, election, membership, settings)
+        self.producer_ids = ProducerIdBlocks(store, follower)
         self._callbacks = TopicCallbacks()
         self._logged_refusal = ""
         self._creation = TopicCreation(
@@ -133,6 +132,14 @@ class ClusterMetadata:
     def store(self) -> MetadataStore:
         """Return the store, for writes that are decided outside of the image."""
         return self._store
+
+    @cached_property
+    def users(self) -> UserWrites:
+        """The part that changes access rules, credentials and quotas. A start needs none of its
+        imports."""
+        from oncelog_server.metadata.user_writes import UserWrites
+
+        return UserWrites(self._writer)
 
     # ── Life ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -445,118 +452,3 @@ class ClusterMetadata:
         from oncelog_server.cluster.registration import unregister
 
         await self._writer.write(lambda image: unregister(image, broker_id))
-
-    async def create_acls(self, created: Sequence[tuple[Pattern, Acl]]) -> None:
-        """Add access rules. Raises Refused."""
-        from oncelog_server.cluster.acl_changes import create_acls
-
-        await self._writer.write(lambda image: create_acls(image, created))
-
-    async def delete_acls(
-        self, chosen: Sequence[Sequence[tuple[Pattern, Acl]]]
-    ) -> list[list[tuple[Pattern, Acl]]]:
-        """Delete the access rules that the filters of a request have chosen, in one transaction.
-        Return the deleted rules of each filter, which leave out the rules that another request has
-        deleted meanwhile. Raises Refused."""
-        from oncelog_server.cluster.acl_changes import delete_acls, existing_acls
-
-        deleted: list[list[tuple[Pattern, Acl]]] = []
-
-        def decide(image: ClusterImage) -> list[Write]:
-            deleted[:] = [existing_acls(image, rows) for rows in chosen]
-            return delete_acls(image, [row for rows in deleted for row in rows])
-
-        await self._writer.write(decide)
-        return deleted
-
-    async def alter_scram_credentials(
-        self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
-    ) -> dict[str, Refused | None]:
-        """Remove, add and replace SCRAM credentials, many in one transaction of the store. Return
-        one result for each user."""
-        from oncelog_server.cluster.scram_changes import MAX_ALTERED_AT_ONCE, by_user
-
-        altered = by_user(deletions, upsertions)
-        users = list(altered)
-        results: dict[str, Refused | None] = {}
-        for start in range(0, len(users), MAX_ALTERED_AT_ONCE):
-            part = {user: altered[user] for user in users[start : start + MAX_ALTERED_AT_ONCE]}
-            results |= await self._alter_scram(part)
-        return results
-
-    async def _alter_scram(
-        self, altered: Mapping[str, Sequence[ScramAlteration]]
-    ) -> dict[str, Refused | None]:
-        from oncelog_server.cluster.scram_changes import alter_credentials
-
-        refusals: dict[str, Refused] = {}
-
-        def decide(image: ClusterImage) -> list[Write]:
-            writes, refused = alter_credentials(image, altered)
-            refusals.clear()
-            refusals.update(refused)
-            return writes
-
-        failed: Refused | None = None
-        try:
-            await self._writer.write(decide)
-        except Refused as refused:
-            failed = refused
-        return {user: refusals.get(user, failed) for user in altered}
-
-    async def server_secret(self, drawn: bytes) -> bytes:
-        """Return the secret of the cluster. `drawn` becomes the secret if there is none yet.
-
-        Raises OSError if the store fails. Raises ValueError if the record cannot be decoded.
-        """
-        record = records.encode(records.ServerSecretRecord(drawn))
-        await self._store.txn(
-            [Created(records.SERVER_SECRET, 0)], [Put(records.SERVER_SECRET, record)]
-        )
-        entry = await self._store.get(records.SERVER_SECRET)
-        if entry is None:
-            raise OSError("the secret of the cluster is missing from the metadata")
-        return records.decode(records.ServerSecretRecord, entry.value).secret
-
-    async def alter_quotas(
-        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
-    ) -> dict[Entity, Refused | None]:
-        """Change the quotas of clients. Return the outcome of each entity. Raises Refused."""
-        from oncelog_server.cluster.quota_changes import alter_quotas
-
-        outcomes: dict[Entity, Refused | None] = {}
-
-        def decide(image: ClusterImage) -> list[Write]:
-            nonlocal outcomes
-            outcomes, writes = alter_quotas(image, alterations)
-            return writes
-
-        await self._writer.write(decide, validate_only=validate_only)
-        return outcomes
-
-    async def next_producer_id(self) -> int:
-        """Return the first producer id of the next block.
-
-        Raises OSError if the store fails. Raises ValueError if the record cannot be decoded.
-        """
-        entry = await self._store.get(records.PRODUCER_IDS)
-        if entry is None:
-            return 0
-        return records.decode(records.ProducerIdsRecord, entry.value).next_producer_id
-
-    async def allocate_producer_ids(self, principal: str = "") -> ProducerIdBlock:
-        """Allocate a block of producer ids for this broker only. With a `principal`, the block
-        belongs to it, and the image shows this when the method returns. Raises Refused."""
-        try:
-            for _ in range(ATTEMPTS):
-                block, write = next_block(await self._store.get(records.PRODUCER_IDS), principal)
-                result = await self._store.txn(write.compare, write.operations)
-                if result.succeeded:
-                    if principal:
-                        await self._follower.reached(result.revision)
-                    return block
-        except OSError as error:
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        raise Refused(
-            ErrorCode.REQUEST_TIMED_OUT, "too many brokers allocate producer ids at once: retry"
-        )

@@ -83,7 +83,9 @@ async def create_first_users(metadata: ClusterMetadata, users: Sequence[FirstUse
     # A request alters only one credential of a user.
     for user in users:
         upsertion = user.upsertion()
-        for name, refused in (await metadata.alter_scram_credentials([], [upsertion])).items():
+        for name, refused in (
+            await metadata.users.alter_scram_credentials([], [upsertion])
+        ).items():
             if refused is not None:
                 raise OSError(f"the credential of user {name} could not be written: {refused}")
     _log.info(

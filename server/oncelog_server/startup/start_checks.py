@@ -73,7 +73,7 @@ class StartChecks:
             await self._load(metadata, founds=meta is None)
             if meta is None or meta.cluster_id == metadata.image.cluster_id:
                 self._check_age(metadata.image, seen)
-            return metadata, await metadata.next_producer_id()
+            return metadata, await metadata.producer_ids.next_id()
         except (NoCluster, _OlderStore) as error:
             if not self._is_elsewhere:
                 raise self._damaged(error) from error

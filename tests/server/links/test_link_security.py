@@ -61,7 +61,7 @@ async def links_to_itself(
     if mechanism != "PLAIN":
         salted = salted_password(ScramMechanism.SCRAM_SHA_512, "links", SALT, 4096)
         upsertion = ScramUpsertion("broker", ScramMechanism.SCRAM_SHA_512, 4096, SALT, salted)
-        await broker.metadata.alter_scram_credentials([], [upsertion])
+        await broker.metadata.users.alter_scram_credentials([], [upsertion])
     try:
         yield links
     finally:

@@ -16,7 +16,6 @@ from oncelog_server.cluster import records
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.partition_additions import NewPartitions
-from oncelog_server.cluster.producer_ids import BLOCK_SIZE
 from oncelog_server.cluster.store import MAX_OPERATIONS, Delete, Put, WriteOperation
 from oncelog_server.cluster.topic_writes import topic_put
 from oncelog_server.cluster.topics import CreatedTopic, NewTopic
@@ -24,7 +23,6 @@ from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.metadata.founding import random_uuid
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.refusal import Refused
-from oncelog_server.security.resources import Principal
 from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
 from tests.server.metadata.memory_store import MemoryStore
@@ -179,35 +177,12 @@ async def test_a_change_that_lost_a_race_is_retried(
     assert metadata.image.topics["a"].settings == {"flush.ms": "1", "retention.ms": "5"}
 
 
-async def test_blocks_of_producer_ids_are_never_assigned_twice(store: MemoryStore) -> None:
-    settings = [Settings(node_id=1), Settings(node_id=2)]
-    brokers = [ClusterMetadata(store, setting) for setting in settings]
-    blocks = await asyncio.gather(*(brokers[n % 2].allocate_producer_ids() for n in range(10)))
-    assert sorted(block.first for block in blocks) == list(range(0, 10_000, 1000))
-
-
-async def test_h49_the_image_has_the_owner_of_a_block_when_the_call_returns(
-    metadata: ClusterMetadata, store: MemoryStore
-) -> None:
-    await metadata.allocate_producer_ids()
-    block = await metadata.allocate_producer_ids("User:alice")
-    owners = {block.first // BLOCK_SIZE: Principal("User", "alice")}
-    assert metadata.image.producer_id_owners == owners
-    another = ClusterMetadata(store, Settings(node_id=2))
-    await another.load()
-    assert another.image.producer_id_owners == owners
-    await another.stop()
-
-
 async def test_a_failed_write_of_the_store_is_refused_and_the_next_write_succeeds(
     metadata: ClusterMetadata, store: MemoryStore
 ) -> None:
     store.fail_next = [OSError("disk full")]
     (result,) = await metadata.create_topics([NewTopic("a")])
     assert code_of(result) is ErrorCode.KAFKA_STORAGE_ERROR
-    store.fail_next = [OSError("disk full")]
-    with pytest.raises(Refused, match="disk full"):
-        await metadata.allocate_producer_ids()
     (result,) = await metadata.create_topics([NewTopic("a")])
     assert isinstance(result, CreatedTopic)
 

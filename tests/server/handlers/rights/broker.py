@@ -103,7 +103,7 @@ class RightsBroker:
         self.ask(SUPER_USER, request, 8)
 
     def allow(self, rules: Iterable[tuple[Pattern, Acl]]) -> None:
-        self.run(self.services.metadata.create_acls(list(rules)))
+        self.run(self.services.metadata.users.create_acls(list(rules)))
 
     def allow_user(self, user: str, *rights: Right) -> None:
         """Add rules that give the user these rights, from any host."""
