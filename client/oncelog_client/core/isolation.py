@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop
 from typing import NamedTuple
 
-from oncelog_protocol.records.batch import BatchHeader, read_records, split_batches
+from oncelog_protocol.records.batch import BatchHeader, compute_crc, read_records, split_batches
 from oncelog_protocol.records.control import read_marker
+from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import Bytes, Record
 
 
@@ -56,7 +57,11 @@ def visible_batches(
     UnsupportedMagic when the iterator reaches a corrupt batch. The batches before it are valid.
     """
     for position, header, visible in marked_batches(
-        buffer, fetch_offset, read_committed=read_committed, aborted=aborted
+        buffer,
+        fetch_offset,
+        read_committed=read_committed,
+        aborted=aborted,
+        check_crcs=check_crcs,
     ):
         records: list[Record] = []
         if visible:
@@ -76,11 +81,17 @@ def visible_batches(
 
 
 def marked_batches(
-    buffer: Bytes, fetch_offset: int, *, read_committed: bool, aborted: Iterable[AbortedRange] = ()
+    buffer: Bytes,
+    fetch_offset: int,
+    *,
+    read_committed: bool,
+    aborted: Iterable[AbortedRange] = (),
+    check_crcs: bool = True,
 ) -> Iterator[tuple[int, BatchHeader, bool]]:
     """Yield the position and header of each whole batch that reaches `fetch_offset`, and a flag:
-    True if the application may see the records of the batch. The records are not decoded. Raises
-    the errors of `visible_batches`."""
+    True if the application may see the records of the batch. The records are not decoded.
+    `check_crcs`: check the CRC of all batches but those that the application may see. The caller
+    checks these. Raises the errors of `visible_batches`."""
     aborted_transactions = _Aborted(aborted)
     for position, header in split_batches(buffer, allow_partial=True):
         hidden = (
@@ -88,10 +99,20 @@ def marked_batches(
             and header.has_producer_id
             and aborted_transactions.hides(buffer, position, header)
         )
+        is_visible = not (hidden or header.is_control)
         # Brokers return whole batches. Records before `fetch_offset` are left out, but markers
         # before it count.
-        if header.next_offset > fetch_offset:
-            yield position, header, not (hidden or header.is_control)
+        is_reached = header.next_offset > fetch_offset
+        # Damage may make a marker of records, move them before `fetch_offset`, or let a marker hide
+        # later records. So no batch is left out before its check.
+        if (
+            check_crcs
+            and not (is_visible and is_reached)
+            and compute_crc(buffer, position, header.size) != header.crc
+        ):
+            raise CorruptRecords(f"the CRC of the batch at offset {header.base_offset} is wrong")
+        if is_reached:
+            yield position, header, is_visible
 
 
 class _Aborted:

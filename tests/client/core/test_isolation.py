@@ -10,10 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_client.core.isolation import AbortedRange, visible_batches
-from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.batch import ATTRIBUTES_POSITION, CONTROL_FLAG, build_batch
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import NewRecord
+
+# The position of the key in the batch of a marker, after the header of the batch and five bytes of
+# the record.
+KEY_OF_MARKER = 66
 
 
 @dataclass
@@ -160,3 +164,58 @@ def test_a_corrupt_batch_raises_after_the_batches_before_it() -> None:
     assert [record.offset for record in next(batches).records] == [0, 1]
     with pytest.raises(CorruptRecords):
         next(batches)
+
+
+def aborted_and_committed() -> Log:
+    """Return a log with an aborted and then a committed transaction of one producer."""
+    log = Log()
+    log.append(1, 1, transactional=True)
+    log.end(1, committed=False)
+    log.append(1, 1, transactional=True)
+    log.end(1, committed=True)
+    return log
+
+
+def visible(log: Log, *, read_committed: bool = True, check_crcs: bool = True) -> list[int]:
+    batches = visible_batches(
+        log.data,
+        0,
+        read_committed=read_committed,
+        aborted=log.aborted,
+        max_batch_bytes=1 << 20,
+        check_crcs=check_crcs,
+    )
+    return [record.offset for batch in batches for record in batch.records]
+
+
+def test_a_damaged_abort_marker_does_not_hide_the_next_transaction_of_its_producer() -> None:
+    log = aborted_and_committed()
+    _, marker = log.batch_starts[1]
+    # The type of the marker: the abort becomes a commit.
+    log.data[marker + KEY_OF_MARKER + 3] ^= 1
+    with pytest.raises(CorruptRecords):
+        visible(log)
+    assert visible(log, check_crcs=False) == []
+
+
+@pytest.mark.parametrize("read_committed", [True, False])
+def test_damaged_attributes_do_not_make_a_marker_of_committed_records(read_committed: bool) -> None:
+    log = aborted_and_committed()
+    _, data = log.batch_starts[2]
+    log.data[data + ATTRIBUTES_POSITION + 1] ^= CONTROL_FLAG
+    with pytest.raises(CorruptRecords):
+        visible(log, read_committed=read_committed)
+
+
+def test_every_bit_that_is_damaged_in_a_batch_is_found() -> None:
+    """The CRC covers the bytes from the attributes on."""
+    log = aborted_and_committed()
+    ends = [*(start for _, start in log.batch_starts[1:]), len(log.data)]
+    for (_, start), end in zip(log.batch_starts, ends, strict=True):
+        for position in range(start + ATTRIBUTES_POSITION, end):
+            for bit in range(8):
+                log.data[position] ^= 1 << bit
+                with pytest.raises(CorruptRecords):
+                    visible(log)
+                log.data[position] ^= 1 << bit
+    assert visible(log) == [2]

@@ -137,7 +137,13 @@ def _marked(
     aborted = [
         AbortedRange(row.first_offset, row.producer_id) for row in data.aborted_transactions or ()
     ]
-    return marked_batches(buffer, start, read_committed=config.read_committed, aborted=aborted)
+    return marked_batches(
+        buffer,
+        start,
+        read_committed=config.read_committed,
+        aborted=aborted,
+        check_crcs=config.check_crcs,
+    )
 
 
 @dataclass(frozen=True, slots=True)
