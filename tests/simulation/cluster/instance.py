@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from oncelog_client import (
     CommitOutcomeUnknown,
@@ -13,6 +14,7 @@ from oncelog_client import (
     RecordMetadata,
     TopicPartition,
 )
+from oncelog_client.core.prepared_txn_state import PreparedTxnState
 from tests.simulation.base_world import BaseWorld
 from tests.simulation.checking.history import Outcome
 from tests.simulation.process import Process
@@ -24,26 +26,31 @@ CALL_MS = 40_000
 
 class Instance:
     """A producer of a transactional id, which repeats its requests over a fail-over. `values` are
-    the records of its transactions, in their order."""
+    the records of its transactions, in their order. `two_phase`: its transactions have no
+    timeout, and may be prepared (KIP-939)."""
 
-    def __init__(self, world: BaseWorld, name: str, transactional_id: str) -> None:
+    def __init__(
+        self, world: BaseWorld, name: str, transactional_id: str, *, two_phase: bool = False
+    ) -> None:
         self._world = world
         self._process: Process = world.new_process(name)
         self._transactional_id = transactional_id
+        self._two_phase = two_phase
         self._producer: Producer | None = None
         self.values: list[int] = []
         self._open: Attempt | None = None
 
-    async def start(self) -> None:
-        """Start, and fence all earlier instances."""
-        await self._process.run(self._start())
+    async def start(self, *, keep_prepared: bool = False) -> None:
+        """Start, and fence all earlier instances. With `keep_prepared`, their open transaction
+        stays open."""
+        await self._process.run(self._start(keep_prepared))
 
-    async def _start(self) -> None:
+    async def _start(self, keep_prepared: bool) -> None:
         self._producer = Producer(
             self._world.bootstrap,
             client_id=self._process.name,
             transactional_id=self._transactional_id,
-            transaction_timeout_ms=self._world.options.transaction_timeout_ms,
+            **self._timeout(),
             request_timeout_ms=800,
             retry_backoff_ms=10,
             retry_backoff_max_ms=100,
@@ -54,7 +61,19 @@ class Instance:
             delivery_timeout_ms=CALL_MS,
         )
         await self._producer.start()
-        await self._producer.init_transactions()
+        await self._producer.init_transactions(keep_prepared_txn=keep_prepared)
+
+    def _timeout(self) -> dict[str, Any]:
+        if self._two_phase:
+            return {"transaction_two_phase_commit_enable": True}
+        return {"transaction_timeout_ms": self._world.options.transaction_timeout_ms}
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Return the producer id and epoch."""
+        assert self._producer is not None
+        producer_id, epoch = self._producer._accumulator.identity
+        return producer_id, epoch
 
     async def transaction(
         self,
@@ -118,18 +137,42 @@ class Instance:
         self._open.end(Outcome.OK)
         self._open = None
 
+    async def prepare(self) -> PreparedTxnState:
+        """Prepare the open transaction. Another instance ends it."""
+        assert self._producer is not None
+        assert self._open is not None
+        found: list[PreparedTxnState] = []
+
+        async def prepare(producer: Producer) -> None:
+            found.append(await producer.prepare_transaction())
+
+        await self._process.run(prepare(self._producer))
+        self._open.outlive()
+        self._open.end(Outcome.OK)
+        self._open = None
+        return found[0]
+
+    async def complete(self, prepared: PreparedTxnState) -> None:
+        """Commit the transaction that an earlier instance has prepared."""
+        assert self._producer is not None
+        await self._process.run(self._producer.complete_transaction(prepared))
+
     async def is_fenced(self, place: TopicPartition) -> bool:
         """Return True if a transaction of this instance is refused because of a newer one."""
-        outcomes: list[bool] = []
+        return isinstance(await self.refusal(place), ProducerFencedError)
+
+    async def refusal(self, place: TopicPartition) -> KafkaError | None:
+        """Return the error that refuses a transaction of this instance, None if it is committed."""
+        refusals: list[KafkaError] = []
 
         async def attempt() -> None:
             try:
                 await self._transaction([place], None, True)
             except KafkaError as error:
-                outcomes.append(isinstance(error, ProducerFencedError))
+                refusals.append(error)
 
         await self._process.run(attempt())
-        return outcomes == [True]
+        return refusals[0] if refusals else None
 
     async def end(self) -> None:
         assert self._producer is not None

@@ -11,9 +11,6 @@ from oncelog_server.broker import Broker
 from oncelog_server.cluster import records
 from oncelog_server.partition.partition import Partition
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
-from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH
-from tests.simulation.aging import skip_to
-from tests.simulation.checking.internal_records import COMPLETE_COMMIT
 from tests.simulation.checking.logs import PartitionLog
 from tests.simulation.cluster.crash_points import Moment, Place, Point
 from tests.simulation.cluster.instance import Instance
@@ -63,53 +60,6 @@ class BelowMinIsr(TransactionStage):
 
 def test_t8_initializations_below_the_min_isr_use_up_no_epochs() -> None:
     play(BelowMinIsr)
-
-
-class LastEpoch(TransactionStage):
-    """The producer id has no epoch left after this transaction. The coordinator dies after the
-    PREPARE, which has the next producer id."""
-
-    async def prepare(self) -> None:
-        await self.create_internal_topics()
-        forerunner = Instance(self, "forerunner", ID)
-        await forerunner.start()
-        await forerunner.end()
-        await self.until(self.in_sync, "all brokers are in sync")
-        node = self.nodes[self.leader_of(self.transaction_log(ID))]
-        assert node.process is not None
-        await node.process.run(skip_to(node.broker, ID, LAST_PRODUCER_EPOCH - 1))
-        await super().prepare()
-
-    async def act(self) -> None:
-        await self.prepare()
-        assert self.logs is not None
-        log = self.logs.transactions
-        next_ids: list[int] = []
-
-        def strike(log: str) -> None:
-            node = self.leader(log)
-            next_ids.append(self.found(node).next_producer_id)
-            self.kill(node, AWAY_US)
-
-        self.arm(PREPARED, strike)
-        await self.run_first()
-
-        def completed() -> bool:
-            leader = self.leader_of(log)
-            return leader >= 0 and self.found(self.nodes[leader]).state == COMPLETE_COMMIT
-
-        await self.until(completed, "the next coordinator has completed the transaction")
-        found = self.found(self.nodes[self.leader_of(log)])
-        if [found.producer_id] != next_ids or next_ids == [-1]:
-            self.violate(f"the producer id is {found.producer_id}, PREPARE has {next_ids}")
-        await self.run_second()
-
-    def judge(self, logs: Mapping[tuple[str, int], PartitionLog]) -> None:
-        self.check_outcome(logs, committed=True)
-
-
-def test_e4_the_next_coordinator_gives_the_producer_id_that_the_prepare_has() -> None:
-    play(LastEpoch)
 
 
 class LostLease(TransactionStage):

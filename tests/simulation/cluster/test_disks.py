@@ -8,8 +8,9 @@ from typing import Final
 
 import pytest
 
-from oncelog_client import Admin, NewTopic, Producer, TopicPartition
+from oncelog_client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
 from oncelog_client.admin import ElectionType
+from oncelog_protocol.errors import ErrorCode
 from tests.simulation.checking.invariants import check_files
 from tests.simulation.cluster.instance import Instance
 from tests.simulation.cluster.judgement import ClusterJudgement
@@ -56,6 +57,12 @@ class Written(Stage):
         return next(node for node in self.nodes.values() if node is not self.leader)
 
 
+def segments_of(node: MemberNode) -> list[str]:
+    """Return the paths of the segments on a broker's disk."""
+    logs = [path for path in sorted(node.disk.names.files) if path.startswith(f"{LOG}/")]
+    return [path for path in logs if path.endswith(".log")]
+
+
 class FlippedBit(Written):
     """A bit of a middle segment flips while a broker is down after a kill."""
 
@@ -64,8 +71,7 @@ class FlippedBit(Written):
     async def fail(self) -> None:
         node = self.leader if self.of_leader else self.follower
         node.kill()
-        logs = [path for path in sorted(node.disk.names.files) if path.startswith(f"{LOG}/")]
-        segments = [path for path in logs if path.endswith(".log")]
+        segments = segments_of(node)
         if len(segments) < 3:
             self.violate(f"only {segments}")
         node.disk.damage(segments[len(segments) // 2], "flip")
@@ -84,6 +90,107 @@ def test_s3b_a_leader_with_a_flipped_bit_leads_again_only_with_all_records(seed:
         of_leader = True
 
     play(OfLeader, SMALL_SEGMENTS, seed)
+
+
+class DamagedAtRest(Written):
+    """A batch of a leader is damaged while the broker is down after a clean stop, so that no start
+    reads it."""
+
+    segment: int
+    # In the first batch of the segment.
+    position: int
+
+    async def fail(self) -> None:
+        node = self.leader
+        await self.stop(node)
+        segments = segments_of(node)
+        if len(segments) < 4:
+            self.violate(f"only {segments}")
+        node.disk.names.files[segments[self.segment]].data[self.position] ^= 1
+        self.restart_after(node, 1_000)
+        await self.until(lambda: node.is_up, "the broker is up")
+        await self.check_damaged(node)
+        await self.stop(node)
+        self.replace_disk(node)
+        await self.until(lambda: self.leader_of(LOG) not in (node.broker_id, -1), "another leads")
+        await self.check_whole()
+        self.restart_after(node, 1_000)
+
+    async def check_damaged(self, node: MemberNode) -> None:
+        """Check that no reader gets the damaged batch."""
+        raise NotImplementedError
+
+    async def check_whole(self) -> None:
+        """Check that another replica has all records."""
+        values, error = await self.read()
+        if values != self.writer.values or error is not None:
+            self.violate(f"{len(values)} of {len(self.writer.values)} values were read: {error!r}")
+
+    async def read(self) -> tuple[list[int], KafkaError | None]:
+        """Read the partition from its start. Return the values, and the error that ends the
+        read."""
+        values: list[int] = []
+        errors: list[KafkaError] = []
+
+        async def read() -> None:
+            async with Consumer(
+                self.bootstrap, isolation_level="read_committed", enable_auto_commit=False
+            ) as consumer:
+                await consumer.assign([PLACE])
+                await consumer.seek_to_beginning(PLACE)
+                (end,) = (await consumer.end_offsets([PLACE])).values()
+                while not errors and await consumer.position(PLACE) < end:
+                    try:
+                        records = await consumer.poll(timeout_ms=200)
+                    except KafkaError as error:
+                        errors.append(error)
+                    else:
+                        values.extend(int(record.value or b"") for record in records)
+
+        await self.new_process("reader").run(read())
+        return values, errors[0] if errors else None
+
+
+class DamagedEnd(DamagedAtRest):
+    """The start finds the damage, because it reads the last segment."""
+
+    segment, position = -1, 16
+
+    async def check_damaged(self, node: MemberNode) -> None:
+        if list(map(str, node.broker.partitions.offline())) != [LOG]:
+            self.violate(f"{node.host} has not found the damage")
+        await self.check_whole()
+        if self.leader_of(LOG) == node.broker_id:
+            self.violate("the damaged replica leads")
+
+
+def test_s3c_a_replica_that_is_damaged_at_its_end_does_not_lead_after_a_clean_stop() -> None:
+    play(DamagedEnd, SMALL_SEGMENTS)
+
+
+class DamagedMiddle(DamagedAtRest):
+    """No start finds the damage, so the broker leads again, and a reader finds it."""
+
+    # In the type of a marker, or in the value of a record.
+    position = 68
+
+    async def check_damaged(self, node: MemberNode) -> None:
+        await self.until(self.in_sync, "the damaged replica leads")
+        values, error = await self.read()
+        if error is None or error.code is not ErrorCode.CORRUPT_MESSAGE:
+            self.violate(f"the reader gets {error!r}")
+        if not 0 < len(values) < TRANSACTIONS or values != self.writer.values[: len(values)]:
+            self.violate(f"the reader gets {values}")
+
+
+@pytest.mark.parametrize("middle", [1, 2], ids=["marker", "record"])
+def test_s3c_a_reader_refuses_a_damaged_batch_and_reads_it_from_the_next_leader(
+    middle: int,
+) -> None:
+    class Damaged(DamagedMiddle):
+        segment = middle
+
+    play(Damaged, SMALL_SEGMENTS)
 
 
 class FailedFlush(Written):
