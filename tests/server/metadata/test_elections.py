@@ -84,6 +84,25 @@ async def test_any_broker_elects_all_leaders_also_if_partitions_change_meanwhile
     }
 
 
+async def test_a_replica_that_is_in_sync_again_is_elected_by_a_broker_that_did_not_know_it(
+    brokers: Brokers,
+) -> None:
+    """As after a restart: a tool has seen the ISR at another broker, with a newer image."""
+    _, second = await imbalanced(brokers)
+    topic = second.image.topics["t"]
+    whole = brokers.store.entries[records.partition_key(topic.id_text, 0)].value
+    alone = records.PartitionRecord((1, 2), (2,), 2, 1, isr_epochs=(second.image.brokers[2].epoch,))
+    brokers.store.apply([Put(records.partition_key(topic.id_text, 0), records.encode(alone))])
+    await until(lambda: second.image.topics["t"].partitions[0].isr == (2,))
+    refused = await second.elect_leaders(PREFERRED, WANTED[:1], ())
+    assert [outcome.code for outcome in refused.values() if outcome] == [
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    ]
+    brokers.store.apply([Put(records.partition_key(topic.id_text, 0), whole)])
+    assert second.image.topics["t"].partitions[0].isr == (2,), "the image is stale"
+    assert await second.elect_leaders(PREFERRED, WANTED[:1], ()) == {WANTED[0]: None}
+
+
 async def test_an_unclean_election_is_logged(brokers: Brokers) -> None:
     first, second = await imbalanced(brokers)
     brokers.kill(second)
