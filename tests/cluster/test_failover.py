@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from oncelog.testing.proxy import Proxy
+from oncelog_client.sync import Admin
 from oncelog_server.cluster.records import BROKERS
 from tests.cluster.reading import CALL_S, in_sync, values
 from tests.harness.broker import Oncelog
@@ -99,6 +100,22 @@ def test_a_killed_leader_is_listed_beside_its_successor(patient: Cluster) -> Non
     wait_until(is_replaced, "another broker leads")
     assert listed[-1] == {1, 2, 3}
     wait_until(lambda: set(admin.list_topics(timeout=CALL_S).brokers) == {1, 3}, "it is not listed")
+
+
+def test_a_call_of_all_brokers_leaves_out_a_killed_one_that_is_still_listed(
+    patient: Cluster,
+) -> None:
+    killed = 2
+    topic = led_by(patient, killed)
+    others = ",".join(patient.brokers[id].address for id in (1, 3))
+    patient.brokers[killed].kill()
+    admin = AdminClient({"bootstrap.servers": others, "log_level": 0})
+    wait_until(lambda: leader(admin, topic) != killed, "another broker leads")
+    with Admin(others) as own_admin:
+        assert own_admin.list_transactions() == []
+        assert own_admin.list_groups() == []
+        assert set(own_admin.describe_log_dirs()) == {1, 3}
+    assert killed in admin.list_topics(timeout=CALL_S).brokers
 
 
 def test_without_an_exit_monitor_the_session_decides(

@@ -12,6 +12,7 @@ from oncelog_client.admin.broker_descriptions import (
     LogDirDescription,
     ReplicaInfo,
 )
+from oncelog_client.admin.live_brokers import live_brokers
 from oncelog_client.errors import KafkaError, check, error_for
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.io.cluster import Cluster
@@ -157,7 +158,7 @@ async def describe_log_dirs(
         await find_broker(cluster, node_id, deadline_ms - monotonic_ms())
 
     async def attempt() -> dict[int, list[LogDirDescription]]:
-        nodes = sorted(cluster.metadata.brokers) if asked is None else asked
+        nodes = await live_brokers(cluster) if asked is None else asked
         responses = await asyncio.gather(
             *(
                 cluster.call(node_id, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)

@@ -10,6 +10,7 @@ from oncelog_client.admin.group_descriptions import (
     GroupListing,
     MemberDescription,
 )
+from oncelog_client.admin.live_brokers import live_brokers
 from oncelog_client.errors import check
 from oncelog_client.io.cluster import Cluster, CoordinatorType
 from oncelog_client.values import TopicPartition
@@ -38,11 +39,10 @@ async def list_groups(
     request = ListGroupsRequest(states_filter=list(states))
 
     async def attempt() -> list[GroupListing]:
-        await cluster.refresh()
         responses = await asyncio.gather(
             *(
                 cluster.call(node_id, request, ListGroupsResponse)
-                for node_id in cluster.metadata.brokers
+                for node_id in await live_brokers(cluster)
             )
         )
         found: dict[str, GroupListing] = {}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from oncelog_client.admin.brokers import find_broker
+from oncelog_client.admin.live_brokers import live_brokers
 from oncelog_client.admin.transaction_descriptions import (
     AbortTransactionSpec,
     Fence,
@@ -174,8 +175,7 @@ async def list_transactions(
     async def asked() -> list[int]:
         if group_id is not None:
             return [await cluster.coordinator(kind, group_id)]
-        await cluster.refresh()
-        return sorted(cluster.metadata.brokers)
+        return await live_brokers(cluster)
 
     async def ask(node_id: int) -> ListTransactionsResponse:
         try:

@@ -1,0 +1,26 @@
+"""The brokers that a call of all brokers is sent to."""
+
+from __future__ import annotations
+
+from oncelog_client.errors import UnsupportedVersionError, check
+from oncelog_client.io.cluster import Cluster
+from oncelog_protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+
+async def live_brokers(cluster: Cluster) -> list[int]:
+    """Return the ids of the brokers that are alive, after a refresh of the metadata.
+
+    For librdkafka, Metadata of oncelog also lists a broker for some seconds after its death. A call
+    of all listed brokers would fail until then. Brokers before Apache Kafka 2.8 do not serve
+    DescribeCluster, and list only live brokers.
+    """
+    await cluster.refresh()
+    try:
+        response = await cluster.call_any(DescribeClusterRequest(), DescribeClusterResponse)
+    except UnsupportedVersionError:
+        return sorted(cluster.metadata.brokers)
+    check(response.error_code, response.error_message)
+    return sorted(row.broker_id for row in response.brokers)
