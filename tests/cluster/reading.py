@@ -18,6 +18,13 @@ def in_sync(admin: AdminClient, topic: str, partitions: int) -> bool:
     return len(rows) == partitions and all(len(row.isrs) == REPLICAS for row in rows)
 
 
+def all_in_sync(admin: AdminClient) -> bool:
+    """Return True if all replicas of all topics are in sync."""
+    topics = admin.list_topics(timeout=CALL_S).topics.values()
+    rows = [row for topic in topics for row in topic.partitions.values()]
+    return all(len(row.isrs) == REPLICAS for row in rows)
+
+
 def values(
     address: str, topic: str, partitions: int, login: Mapping[str, Any] | None = None
 ) -> list[str]:

@@ -18,7 +18,7 @@ from tests.cluster.foreign_clients import (
     JavaTransactionalProducer,
     built_franz_go,
 )
-from tests.cluster.reading import in_sync, values
+from tests.cluster.reading import CALL_S, all_in_sync, values
 from tests.cluster.steady_clients import (
     GroupConsumer,
     IdempotentProducer,
@@ -32,10 +32,8 @@ from tests.cluster.steady_clients import (
 from tests.harness.cluster import Cluster
 from tests.harness.waiting import wait_until
 
-CALL_S = 30.0
 TOPIC = "t"
 PARTITIONS = 3
-INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 _log = logging.getLogger(__name__)
 
@@ -111,10 +109,3 @@ def written_over_restarts(
     written = sorted(value for writer in writers for value in writer.written)
     assert values(cluster.address, TOPIC, PARTITIONS) == written
     return written
-
-
-def all_in_sync(admin: AdminClient) -> bool:
-    created = admin.list_topics(timeout=CALL_S).topics
-    return all(
-        in_sync(admin, topic, PARTITIONS) for topic in (TOPIC, *INTERNAL) if topic in created
-    )

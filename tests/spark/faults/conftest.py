@@ -14,6 +14,7 @@ from oncelog_client.spark.sink.protocol.sink_rights import sink_rights
 from oncelog_client.spark.source.plan.source_rights import source_rights
 from tests.harness.broker import Oncelog
 from tests.harness.cluster import Cluster
+from tests.harness.etcd import Etcd
 from tests.spark.fail_points import FailPoints
 from tests.spark.faults.line import Line
 from tests.spark.faults.running import audited
@@ -35,6 +36,16 @@ COMMITS = {"group": CommitKind.GROUP, "secured": CommitKind.GROUP}
 def pipeline(broker: Oncelog | Cluster, name: str, checkpoint: str) -> Pipeline:
     """A pipeline on oncelog, with one decision for all tasks of a micro-batch."""
     return Pipeline(broker.address, name, checkpoint, source_options=LIMIT)
+
+
+@pytest.fixture(scope="module")
+def mortal_cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, real_etcd: Etcd
+) -> Iterator[Cluster]:
+    """Three brokers that tests kill and stop. Each test leaves them running."""
+    settings = {"oncelog.etcd.prefix": f"/{request.node.name}/"}
+    with Cluster(tmp_path_factory.mktemp("mortal"), real_etcd, settings=settings) as running:
+        yield running
 
 
 def secured(pipeline: Pipeline, broker: GuardedOncelog) -> Pipeline:

@@ -3,7 +3,7 @@ that coordinates the transactions of the batch, or one that leads partitions of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -11,31 +11,22 @@ from pyspark.sql import SparkSession
 
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.coordinator.routing import partition_for
-from tests.cluster.reading import in_sync
+from tests.cluster.reading import all_in_sync
 from tests.harness.cluster import QUICK, Cluster
-from tests.harness.etcd import Etcd
 from tests.harness.waiting import wait_until
 from tests.spark.fail_points import FailPoints
 from tests.spark.faults.conftest import LIMIT
 from tests.spark.faults.running import append_purchases, audited, run, to_its_end
-from tests.spark.pipeline import PARTITIONS, Pipeline
+from tests.spark.pipeline import Pipeline
 
 WRITING = "task.produce.after"
 DECIDING = "commit.decide.before"
 SHARDS = int(QUICK["transaction.state.log.num.partitions"])
 
 
-@pytest.fixture(scope="module")
-def mortal(tmp_path_factory: pytest.TempPathFactory, real_etcd: Etcd) -> Iterator[Cluster]:
-    """Brokers that tests kill. Each test leaves them running."""
-    settings = {"oncelog.etcd.prefix": "/mortal/"}
-    with Cluster(tmp_path_factory.mktemp("mortal"), real_etcd, settings=settings) as running:
-        yield running
-
-
 @pytest.fixture
-def pipeline(mortal: Cluster, name: str, checkpoint: str) -> Pipeline:
-    return Pipeline(mortal.address, name, checkpoint, source_options=LIMIT)
+def pipeline(mortal_cluster: Cluster, name: str, checkpoint: str) -> Pipeline:
+    return Pipeline(mortal_cluster.address, name, checkpoint, source_options=LIMIT)
 
 
 def coordinator(cluster: Cluster, pipeline: Pipeline) -> int:
@@ -48,24 +39,17 @@ def leader(cluster: Cluster, pipeline: Pipeline) -> int:
     return cluster.leader(pipeline.invoices, 0)
 
 
-def are_in_sync(cluster: Cluster, pipeline: Pipeline) -> bool:
-    """Return True if any broker can lead all partitions of the query."""
-    admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
-    topics = dict.fromkeys((pipeline.purchases, pipeline.invoices, pipeline.shipments), PARTITIONS)
-    topics[TRANSACTION_STATE] = SHARDS
-    return all(in_sync(admin, topic, count) for topic, count in topics.items())
-
-
 @pytest.mark.parametrize("point", [WRITING, DECIDING])
 @pytest.mark.parametrize("lost", [coordinator, leader])
 def test_a_query_loses_and_doubles_no_row_over_the_loss_of_a_broker(
     spark: SparkSession,
-    mortal: Cluster,
+    mortal_cluster: Cluster,
     pipeline: Pipeline,
     fail_points: FailPoints,
     lost: Callable[[Cluster, Pipeline], int],
     point: str,
 ) -> None:
+    admin = AdminClient({"bootstrap.servers": mortal_cluster.address, "log_level": 0})
     with audited(pipeline) as audit:
         append_purchases(pipeline, 2)
         assert run(pipeline, spark) is None
@@ -73,8 +57,8 @@ def test_a_query_loses_and_doubles_no_row_over_the_loss_of_a_broker(
         fail_points.pause(point)
         query = pipeline.start(spark)
         fail_points.wait_for(point)
-        wait_until(lambda: are_in_sync(mortal, pipeline), "all replicas are in sync", 60)
-        broker = mortal.brokers[lost(mortal, pipeline)]
+        wait_until(lambda: all_in_sync(admin), "any broker can lead all partitions", 60)
+        broker = mortal_cluster.brokers[lost(mortal_cluster, pipeline)]
         broker.kill()
         fail_points.resume(point)
         assert to_its_end(query) is None
