@@ -58,7 +58,9 @@ class Rules:
         ):
             self._violate("LeaderEpoch", name, f"{before} became {now}")
         for id in set(now.isr) - set(before.isr):
-            self._check_joined(name, id, now)
+            # A power loss between its last fetch and this write may have taken records.
+            if self.is_sound(id, now):
+                self._check_joined(name, id, now)
         for id in (*now.isr, *now.elr):
             if self.is_sound(id, now):
                 self._check_complete(name, id, "ReplicaComplete")
