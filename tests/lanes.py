@@ -22,6 +22,7 @@ SLOW: Final = ("slow",)
 
 MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "tests/": PROCESS,
+    "tests/client/admin/test_live_brokers.py": NONE,
     "tests/client/core/": NONE,
     "tests/client/io/": NONE,
     "tests/client/io/test_auto_commit.py": PROCESS,
