@@ -70,6 +70,9 @@ class Rules:
     def _observe(self, before: PartitionRecord, now: PartitionRecord) -> None:
         if now.leader != before.leader:
             self._world.sometimes.met("leader elected" if now.leader >= 0 else "leader lost")
+            # The last leader could have continued.
+            is_preferred = now.leader == now.replicas[0] and before.leader in now.isr
+            self._world.sometimes.met("preferred leader elected", is_preferred)
         if len(now.isr) < len(before.isr):
             self._world.sometimes.met("ISR shrunk")
         elif len(now.isr) > len(before.isr):

@@ -7,13 +7,16 @@ from dataclasses import replace
 from typing import Final
 
 from oncelog_client import TopicPartition
+from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker import Broker
 from oncelog_server.cluster import records
-from oncelog_server.partition.partition import Partition
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
+from oncelog_server.transaction.results import TransactionResult
 from tests.simulation.checking.logs import PartitionLog
 from tests.simulation.cluster.crash_points import Moment, Place, Point
+from tests.simulation.cluster.held_loads import HeldLoads
 from tests.simulation.cluster.instance import Instance
+from tests.simulation.cluster.member_node import MemberNode
 from tests.simulation.cluster.metadata import PREFIX
 from tests.simulation.cluster.stage import OPTIONS, SECOND_US, Stage, play
 from tests.simulation.cluster.transaction_stage import AWAY_US, ID, TransactionStage
@@ -29,11 +32,15 @@ class BelowMinIsr(TransactionStage):
     """The log of the coordinator is below its min ISR while an id is initialized again and
     again."""
 
+    # Of the initializations, None if a response waits.
+    codes: list[ErrorCode | None]
+
     async def act(self) -> None:
         await self.prepare()
         assert self.logs is not None
         node = self.leader(self.logs.transactions)
         before = self.found(node).epoch
+        self.codes = []
         for other in self.nodes.values():
             if other is not node:
                 self.kill(other, 4 * SECOND_US)
@@ -44,6 +51,8 @@ class BelowMinIsr(TransactionStage):
         await self.until(lambda: led.replicas.is_under_min_isr, "the leader knows its ISR")
         assert node.process is not None
         await node.process.run(self._initialize(node.broker))
+        if self.codes != [ErrorCode.COORDINATOR_NOT_AVAILABLE] * ATTEMPTS:
+            self.violate(f"the initializations got {self.codes}")
         await self.until(self.in_sync, "all brokers are in sync")
         await self.second.start()
         after = self.found(node).epoch
@@ -55,7 +64,8 @@ class BelowMinIsr(TransactionStage):
 
     async def _initialize(self, broker: Broker) -> None:
         for _ in range(ATTEMPTS):
-            broker.transactions.init_producer_id(InitProducerId(ID, 60_000))
+            result = broker.transactions.init_producer_id(InitProducerId(ID, 60_000))
+            self.codes.append(result.code if isinstance(result, TransactionResult) else None)
 
 
 def test_t8_initializations_below_the_min_isr_use_up_no_epochs() -> None:
@@ -63,31 +73,47 @@ def test_t8_initializations_below_the_min_isr_use_up_no_epochs() -> None:
 
 
 class LostLease(TransactionStage):
-    """The lease of the next coordinator ends while it loads its shards."""
+    """The lease of the next coordinator ends in the middle of its load, and the load ends after
+    another broker has taken over."""
 
     has_lost = False
 
     async def act(self) -> None:
         await self.prepare()
         assert self.logs is not None
-        coordinator = self.leader(self.logs.transactions)
-        self.arm(PREPARED, lambda log: self.kill(coordinator, AWAY_US))
+        first = self.leader(self.logs.transactions)
+        others = [node for node in self.nodes.values() if node is not first]
+        self.held = {node: HeldLoads(node, node.broker.transactions.runtime) for node in others}
+        self.arm(PREPARED, lambda log: self.kill(first, AWAY_US))
+        self.background(self._lose_lease(first))
         await self.run_first()
         await self.run_second()
         if not self.has_lost:
             self.violate("no lease has ended")
 
-    def leads(self, partition: Partition, before: bool | None) -> None:
-        super().leads(partition, before)
-        node = self.here()
-        if self.logs is None or node is None or self.has_lost or not partition.is_leader:
-            return
-        if str(partition.topic_partition) == self.logs.transactions:
-            self.has_lost = True
-            state = self.etcd.etcd.state
-            key = PREFIX + f"{records.BROKERS}{node.broker_id}".encode()
-            leases = [lease for lease in state.leases.all() if key in lease.keys]
-            state.end_lease(leases[0].id)
+    async def _lose_lease(self, first: MemberNode) -> None:
+        assert self.logs is not None
+        log = self.logs.transactions
+        index = int(log.rpartition("-")[2])
+        await self.until(lambda: self.leader_of(log) not in (first.broker_id, -1), "another leads")
+        second = self.nodes[self.leader_of(log)]
+        await self.until(lambda: self.held[second].of(index), "the load has begun")
+        await self.held[second].of(index)[0].advance(1)
+        self._end_lease(second)
+        await self.until(lambda: self.leader_of(log) not in (second.broker_id, -1), "a third leads")
+        if self.held[second].of(index)[0].has_ended:
+            self.violate("the load has ended before the lease")
+        for loads in self.held.values():
+            await loads.release()
+        if second.broker.transactions.runtime.is_loaded(index):
+            self.violate("the load has put a shard in service")
+        self.has_lost = True
+
+    def _end_lease(self, node: MemberNode) -> None:
+        state = self.etcd.etcd.state
+        key = PREFIX + f"{records.BROKERS}{node.broker_id}".encode()
+        (lease,) = [lease for lease in state.leases.all() if key in lease.keys]
+        state.end_lease(lease.id)
 
     def judge(self, logs: Mapping[tuple[str, int], PartitionLog]) -> None:
         self.check_outcome(logs, committed=True)

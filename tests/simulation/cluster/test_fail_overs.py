@@ -15,6 +15,7 @@ from oncelog_protocol.features import TRANSACTION_VERSION
 from tests.simulation.checking.internal_records import (
     COMPLETE_ABORT,
     PREPARE_ABORT,
+    PREPARE_COMMIT,
 )
 from tests.simulation.checking.logs import PartitionLog
 from tests.simulation.cluster.crash_points import Moment, Place, Point
@@ -75,6 +76,9 @@ class CoordinatorThatLeads(AtPoint):
         assert self.logs is not None
         if self.leader(self.logs.data[2]) is not self.leader(self.logs.transactions):
             self.violate("the coordinator leads no partition")
+        assert self.trap is not None
+        if log == self.logs.data[2] or self.trap.appends[self.logs.data[2]] != 2:
+            self.violate("the coordinator has not written its own marker")
         self.kill(self.leader(self.logs.transactions), AWAY_US)
 
 
@@ -95,6 +99,8 @@ class CrashLoop(AtPoint):
         assert self.logs is not None
         node = self.nodes[self.leader_of(self.logs.transactions)]
         if node.is_up:
+            if (state := self.found(node).state) != PREPARE_COMMIT:
+                self.violate(f"a coordinator dies in the state {state}")
             self.deaths += 1
             self.background(self._kill_next(node.broker_id))
             self.kill(node, 3 * SECOND_US)
