@@ -74,6 +74,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         "oncelog_server.links.coordinator_calls",
         "oncelog_server.links.fetcher",
         "oncelog_server.links.link_security",
+        "oncelog_server.metadata.barrier",
         "oncelog_server.metadata.isr_writes",
         "oncelog_server.network.admissions",
         "oncelog_server.network.listener_tls",

@@ -84,6 +84,11 @@ class CreatingRecord(msgspec.Struct, frozen=True):
     topic: str = ""
 
 
+class BarrierRecord(msgspec.Struct, frozen=True):
+    """`barriers/<id>`, leased: a broker writes this key to see its revision in the watch. The image
+    does not have it."""
+
+
 class ControllerRecord(msgspec.Struct, frozen=True):
     """`controller`, leased; its create revision is the controller epoch."""
 
@@ -244,6 +249,7 @@ REGISTRATIONS: Final = "registrations/"
 DRAINING: Final = "draining/"
 FAILED: Final = "failed/"
 CREATING: Final = "creating/"
+BARRIERS: Final = "barriers/"
 TOPICS: Final = "topics/"
 PARTITIONS: Final = "partitions/"
 DELETIONS: Final = "deletions/"
@@ -251,7 +257,7 @@ ACLS: Final = "acls/"
 SCRAM: Final = "scram/"
 QUOTAS: Final = "quotas/"
 CONFIG: Final = "config/"
-LEASED: Final = (BROKERS, CONTROLLER, DRAINING, FAILED, CREATING)
+LEASED: Final = (BROKERS, CONTROLLER, DRAINING, FAILED, CREATING, BARRIERS)
 """The beginnings of keys that end with the lease of a broker."""
 
 
@@ -279,6 +285,10 @@ def failed_replica(key: str) -> tuple[int, str, int]:
 
 def creating_key(topic_id: str) -> str:
     return f"{CREATING}{topic_id}"
+
+
+def barrier_key(broker_id: int) -> str:
+    return f"{BARRIERS}{broker_id}"
 
 
 def topic_key(name: str) -> str:
@@ -360,6 +370,7 @@ _DECODERS: dict[type, Any] = {
         DrainingRecord,
         FailedRecord,
         CreatingRecord,
+        BarrierRecord,
         ControllerRecord,
         ClusterRecord,
         RestoredRecord,

@@ -29,10 +29,10 @@ from oncelog_server.slices import Steps
 
 API = ApiKey.DELETE_ACLS
 
+Answer = DeleteAclsResponse | Deferred[DeleteAclsResponse]
 
-def handle(
-    services: BrokerServices, context: RequestContext, request: DeleteAclsRequest
-) -> DeleteAclsResponse | Deferred[DeleteAclsResponse]:
+
+def handle(services: BrokerServices, context: RequestContext, request: DeleteAclsRequest) -> Answer:
     """Return the response. Raises ProtocolError if a type, an operation or a permission in a filter
     is UNKNOWN; this closes the connection, as in Kafka."""
     for chosen in request.filters:
@@ -66,7 +66,15 @@ def handle(
     def deleted(chosen: list[list[tuple[Pattern, Acl]]]) -> Deferred[DeleteAclsResponse]:
         return services.spawn(_delete(services, context, request, refusals, chosen))
 
-    return then_ask(services.slices.run(_chosen(services.metadata.image, valid)), deleted)
+    def caught_up(failed: Refused | None) -> Answer:
+        if failed is not None:
+            return _refused(request, failed.code, failed.message)
+        return then_ask(services.slices.run(_chosen(services.metadata.image, valid)), deleted)
+
+    if not services.metadata.may_be_stale:
+        return caught_up(None)
+    # A filter must choose also the rules that another broker has just added.
+    return then_ask(services.spawn(services.metadata.catch_up()), caught_up)
 
 
 def _chosen(

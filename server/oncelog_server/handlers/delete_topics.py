@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -39,18 +39,43 @@ STATES_SINCE: Final = 6
 Answer = DeleteTopicsResponse | Deferred[DeleteTopicsResponse]
 
 
+class _Choice(NamedTuple):
+    """The ids of the topics to delete, by name, and the results of the others."""
+
+    ids: dict[str, bytes]
+    results: list[DeletableTopicResult]
+
+
 def handle(
     services: BrokerServices, context: RequestContext, request: DeleteTopicsRequest
 ) -> Answer | Steps[Answer]:
     wanted = request.topics
     if context.api_version < STATES_SINCE:
         wanted = [DeleteTopicState(name=name) for name in request.topic_names]
-    return when_large(len(wanted), _steps(services, context, wanted))
+    if not services.metadata.may_be_stale:
+        return when_large(len(wanted), _steps(services, context, wanted))
+
+    def caught_up(failed: Refused | None) -> Answer:
+        if failed is not None:
+            return DeleteTopicsResponse(
+                responses=[_result(topic.name, topic.topic_id, failed) for topic in wanted]
+            )
+        chosen = services.slices.run(_choose(services, context, wanted))
+        return then_ask(chosen, lambda choice: _delete(services, context, choice))
+
+    return then_ask(services.spawn(services.metadata.catch_up()), caught_up)
 
 
 def _steps(
     services: BrokerServices, context: RequestContext, wanted: Sequence[DeleteTopicState]
 ) -> Steps[Answer]:
+    choice = yield from _choose(services, context, wanted)
+    return _delete(services, context, choice)
+
+
+def _choose(
+    services: BrokerServices, context: RequestContext, wanted: Sequence[DeleteTopicState]
+) -> Steps[_Choice]:
     times = Counter((topic.name, topic.topic_id) for topic in wanted)
     results: list[DeletableTopicResult] = []
     ids: dict[str, bytes] = {}
@@ -75,6 +100,11 @@ def _steps(
             results.append(_result(name, topic_id, refused))
         else:
             ids[known] = services.metadata.image.topics[known].id
+    return _Choice(ids, results)
+
+
+def _delete(services: BrokerServices, context: RequestContext, choice: _Choice) -> Answer:
+    ids, results = choice
     take = context.permits(is_strict=context.api_version >= STRICT_SINCE)
     deleted = services.spawn(services.metadata.delete_topics(list(ids), take))
 

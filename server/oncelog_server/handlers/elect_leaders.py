@@ -8,8 +8,6 @@ v2: flexible
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.elect_leaders import (
@@ -41,14 +39,17 @@ def handle(
     except ValueError:
         message = f"Unknown election type {request.election_type}"
         return _refused(request, ErrorCode.INVALID_REQUEST, message)
-    return services.spawn(_elect(services, kind, request.topic_partitions))
+    return services.spawn(_elect(services, kind, request))
 
 
 async def _elect(
-    services: BrokerServices, kind: ElectionType, topics: Sequence[TopicPartitions] | None
+    services: BrokerServices, kind: ElectionType, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
+    topics = request.topic_partitions
     is_for_all = topics is None
     if topics is None:
+        if (failed := await services.metadata.catch_up()) is not None:
+            return _refused(request, failed.code, failed.message)
         topics = [
             TopicPartitions(name, list(range(len(topic.partitions))))
             for name, topic in services.metadata.image.topics.items()

@@ -110,7 +110,11 @@ class ClusterMetadata:
         self.recently_fenced: Callable[[], Sequence[BrokerImage]] = tuple
         if settings.has_other_brokers:
             from oncelog_server.cluster.recently_fenced import RecentlyFenced
+            from oncelog_server.metadata.barrier import Barrier
 
+            self._writer.barrier = Barrier(
+                store, follower, settings.node_id, lambda: membership.lease_id
+            )
             fenced = RecentlyFenced(boottime_ms)
             follower.subscribe(fenced.follow)
             self.recently_fenced = fenced.brokers
@@ -227,6 +231,20 @@ class ClusterMetadata:
         self._follower.subscribe(callback)
         self._callbacks.add(created, deleted, give_up)
 
+    @property
+    def may_be_stale(self) -> bool:
+        """Return True if other brokers may change the metadata, so that the image follows later."""
+        return self._writer.barrier is not None
+
+    async def catch_up(self) -> Refused | None:
+        """Return when the image has every change that the store has now, for a request that is
+        decided before its write. Return the error if the store fails."""
+        try:
+            await self._writer.catch_up()
+        except Refused as refused:
+            return refused
+        return None
+
     # ── Changes ──────────────────────────────────────────────────────────────────────────────────
 
     async def create_topics(
@@ -282,7 +300,8 @@ class ClusterMetadata:
                     missing.append(self._missing_topic(name))
                 except Refused as too_few:
                     refused[name] = too_few
-        outcomes = await self._creation.create(missing, take=take)
+        # As in Kafka, the client retries after an error, which may be stale.
+        outcomes = await self._creation.create(missing, take=take, catches_up=False)
         return refused | {
             new.name: outcome
             for new, outcome in zip(missing, outcomes, strict=True)
@@ -307,10 +326,10 @@ class ClusterMetadata:
         self, names: Sequence[str], take: TakePermits = None
     ) -> list[Refused | None]:
         """Delete topics, many in one transaction of the store. Return one result for each."""
-        ids = {name: topic.id for name in names if (topic := self.image.topics.get(name))}
+        ids: dict[str, bytes] = {}
         results: list[Refused | None] = []
         for start in range(0, len(names), MAX_DELETED_AT_ONCE):
-            results += await self._delete(names[start : start + MAX_DELETED_AT_ONCE], take)
+            results += await self._delete(names[start : start + MAX_DELETED_AT_ONCE], take, ids)
         try:
             await self._callbacks.deleted(names)
         except Refused:
@@ -321,10 +340,14 @@ class ClusterMetadata:
         await self.forget_deletions({ids[name] for name in deleted if name in ids})
         return results
 
-    async def _delete(self, names: Sequence[str], take: TakePermits) -> list[Refused | None]:
+    async def _delete(
+        self, names: Sequence[str], take: TakePermits, ids: dict[str, bytes]
+    ) -> list[Refused | None]:
+        """Delete topics in one transaction, and add their ids to `ids`."""
         refusals: dict[str, Refused] = {}
 
         def decide(image: ClusterImage) -> list[Write]:
+            ids.update({name: topic.id for name in names if (topic := image.topics.get(name))})
             writes, refused = delete_topics(image, self._settings, names, take)
             refusals.clear()
             refusals.update(refused)

@@ -1,11 +1,12 @@
 """Decides changes of the metadata from the image of the metadata store. If the store is ahead of
-the image, the writer waits for the newer image and decides again."""
+the image, the writer waits for the newer image and decides again. Requests of clients first wait
+for all earlier changes, because a refusal writes nothing that could show a stale image."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.image import ClusterImage
@@ -16,14 +17,19 @@ from oncelog_server.metadata.image_follower import ImageFollower
 from oncelog_server.metadata.unfinished_creations import UnfinishedCreations
 from oncelog_server.refusal import Refused
 
+if TYPE_CHECKING:
+    from oncelog_server.metadata.barrier import Barrier
+
 # Maximum number of attempts of a write while the metadata changes.
 ATTEMPTS: Final = 20
 
 
 class ConditionalWriter:
-    """Changes the metadata. `follower` has the image, and follows the store."""
+    """Changes the metadata. `follower` has the image, and follows the store. `barrier` is that of a
+    broker in a cluster that may have others."""
 
     def __init__(self, store: MetadataStore, follower: ImageFollower) -> None:
+        self.barrier: Barrier | None = None
         self._store = store
         self._follower = follower
         self._unfinished = UnfinishedCreations(store)
@@ -36,14 +42,19 @@ class ConditionalWriter:
         *,
         validate_only: bool = False,
         before: Callable[[], Awaitable[None]] | None = None,
+        catches_up: bool = True,
     ) -> None:
         """Make the writes that `decide` returns for the image. If the store is ahead of the image,
         wait for the image and call `decide` again.
 
         Return when the image shows the change. `before` is awaited before the change is written.
-        Raises the errors of `decide` and `before`. Raises Refused if the store fails or keeps
-        changing.
+        With `catches_up`, the image of the first decision has every change that the store had at
+        the time of this call: no response to a client is stale. Without it, the caller must decide
+        again at later images. Raises the errors of `decide` and `before`. Raises Refused if the
+        store fails or keeps changing.
         """
+        if catches_up:
+            await self.catch_up()
         async with self._writing:
             try:
                 for _ in range(ATTEMPTS):
@@ -61,6 +72,12 @@ class ConditionalWriter:
             finally:
                 await self._unfinished.end()
         raise Refused(ErrorCode.REQUEST_TIMED_OUT, "the cluster's metadata keeps changing: retry")
+
+    async def catch_up(self) -> None:
+        """Return when the image has every change that the store has now. Raises Refused if the
+        store fails."""
+        if self.barrier is not None:
+            await self.barrier.wait()
 
     async def stop(self) -> None:
         """Stop the attempts to end failed creations."""

@@ -4,7 +4,7 @@ changes."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -92,7 +92,7 @@ class ControllerLoop:
                 await self._elect(pending)
             if self._has_orphans:
                 self._has_orphans = False
-                await self._writer.write(lambda image: self._if_won(remove_orphans(image)))
+                await self._write(lambda image: self._if_won(remove_orphans(image)))
         except BaseException:
             self._pending, self._has_orphans = None, True
             raise
@@ -106,7 +106,7 @@ class ControllerLoop:
         """Elect the preferred leaders of all partitions that can have them, some at a time. Raises
         Refused if the store fails (auto.leader.rebalance.enable)."""
         while self._election.is_won and elect_preferred_leaders(self._follower.image, at_most=1):
-            await self._writer.write(
+            await self._write(
                 lambda image: self._if_won(
                     elect_preferred_leaders(image, at_most=PREFERRED_AT_ONCE)
                 )
@@ -172,9 +172,13 @@ class ControllerLoop:
             return list(decided)
 
         while True:
-            await self._writer.write(decide)
+            await self._write(decide)
             if sum(len(write.operations) for write in decided) < AT_ONCE:
                 return
+
+    async def _write(self, decide: Callable[[ClusterImage], list[Write]]) -> None:
+        """Each later image leads to another decision, so this one may be stale."""
+        await self._writer.write(decide, catches_up=False)
 
     def _if_won(self, writes: list[Write]) -> list[Write]:
         return writes if self._election.is_won else []

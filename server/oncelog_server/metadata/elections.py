@@ -48,6 +48,10 @@ async def elect_leaders(
     """Elect the leaders of these partitions, some at a time. Return the outcome for each. If the
     store fails, this is the outcome of the elections that were left."""
     outcomes: Outcomes = {}
+    try:
+        await writer.catch_up()
+    except Refused as refused:
+        return dict.fromkeys(wanted, refused)
     for start in range(0, len(wanted), EXAMINED_AT_ONCE):
         part = wanted[start : start + EXAMINED_AT_ONCE]
         outcomes |= requested_elections(image(), rules, kind, part, unserved=unserved).outcomes

@@ -67,15 +67,21 @@ class TopicCreation:
         *,
         validate_only: bool = False,
         take: TakePermits = None,
+        catches_up: bool = True,
     ) -> list[CreatedTopic | Refused]:
-        """Create topics, many in one transaction of the store. Return one result for each."""
+        """Create topics, many in one transaction of the store. Return one result for each. For
+        `catches_up`, see `ConditionalWriter.write`."""
         results: list[CreatedTopic | Refused] = []
         for batch in at_once(self._settings, topics):
-            results += await self._create_at_once(batch, validate_only, take)
+            results += await self._create_at_once(batch, validate_only, take, catches_up)
         return results
 
     async def _create_at_once(
-        self, topics: Sequence[NewTopic], validate_only: bool, take: TakePermits
+        self,
+        topics: Sequence[NewTopic],
+        validate_only: bool,
+        take: TakePermits,
+        catches_up: bool,
     ) -> list[CreatedTopic | Refused]:
         results: dict[int, CreatedTopic | Refused] = {}
         if not validate_only:
@@ -100,7 +106,10 @@ class TopicCreation:
 
         try:
             await self._writer.write(
-                decide, validate_only=validate_only, before=predecessors_deleted
+                decide,
+                validate_only=validate_only,
+                before=predecessors_deleted,
+                catches_up=catches_up,
             )
         except Refused as failed:
             for index in ids:
@@ -149,7 +158,7 @@ class TopicCreation:
                 return []
             return removal(topic)
 
-        await self._writer.write(decide)
+        await self._writer.write(decide, catches_up=False)
         topic_id = self._not_undone.pop(name, b"")
         await self._callbacks.deleted([name])
         await self._forget_deletions({topic_id})

@@ -12,6 +12,7 @@ from oncelog_protocol.apis import APIS
 from oncelog_protocol.codecs import decode, encode
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.broker_views import BrokerViews
+from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.deferred import Deferred
 from oncelog_server.dynamic_settings import DynamicSettings
 from oncelog_server.loop_timers import LoopTimers
@@ -69,10 +70,12 @@ class Denying(AllowAll):
 
 @asynccontextmanager
 async def broker(
-    settings: Settings | None = None, authorizer: Authorizer | None = None
+    settings: Settings | None = None,
+    authorizer: Authorizer | None = None,
+    store: MetadataStore | None = None,
 ) -> AsyncIterator[BrokerServices]:
     settings = (settings or Settings()).running()
-    metadata = ClusterMetadata(MemoryStore(), settings)
+    metadata = ClusterMetadata(store or MemoryStore(), settings)
     await metadata.start(ENDPOINTS)
     metadata.subscribe(DynamicSettings(settings, metadata.image).follow)
     tasks: set[asyncio.Task[Any]] = set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.dynamic_settings import DynamicSettings
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.metadata.membership import DirectoryFacts
@@ -34,22 +35,33 @@ class Brokers:
         self.store = store or MemoryStore(now_ms=self.clock)
         self.all: list[ClusterMetadata] = []
 
-    def make(self, broker_id: int, heartbeat_ms: int = 10, timeout_ms: int = 50) -> ClusterMetadata:
+    def make(
+        self,
+        broker_id: int,
+        heartbeat_ms: int = 10,
+        timeout_ms: int = 50,
+        store: MetadataStore | None = None,
+    ) -> ClusterMetadata:
         settings = Settings(
             node_id=broker_id,
+            oncelog_brokers=3,
             broker_heartbeat_interval_ms=heartbeat_ms,
             broker_session_timeout_ms=SESSION_MS,
             initial_broker_registration_timeout_ms=timeout_ms,
         ).running()
-        made = ClusterMetadata(self.store, settings, boottime_ms=self.clock)
+        made = ClusterMetadata(store or self.store, settings, boottime_ms=self.clock)
         made.subscribe(DynamicSettings(settings, made.image).follow)
         self.all.append(made)
         return made
 
     async def start(
-        self, broker_id: int, directory: DirectoryFacts | None = None, heartbeat_ms: int = 10
+        self,
+        broker_id: int,
+        directory: DirectoryFacts | None = None,
+        heartbeat_ms: int = 10,
+        store: MetadataStore | None = None,
     ) -> ClusterMetadata:
-        made = self.make(broker_id, heartbeat_ms)
+        made = self.make(broker_id, heartbeat_ms, store=store)
         await made.start(endpoints(broker_id), directory=directory or facts(broker_id))
         return made
 
