@@ -222,7 +222,7 @@ class Broker:
         without_folder = self.metadata.image.deletions.keys() - folders.remembered
         if without_folder:
             await self._background_tasks.last_checkpoint()
-            await self.metadata.forget_deletions(without_folder)
+            await self.metadata.topic_removal.forget(without_folder)
 
     def _build(self, was_clean: bool) -> None:
         """Build the parts and connect them. Nothing starts here."""
@@ -324,7 +324,7 @@ class Broker:
             )
         )
         self.metadata.subscribe(self._dynamic_settings.follow)
-        self.metadata.undropped = self._replica_manager.undropped
+        self.metadata.topic_removal.undropped = self._replica_manager.undropped
         self.metadata.subscribe(
             self._replica_manager.follow,
             created=self._replica_manager.created,

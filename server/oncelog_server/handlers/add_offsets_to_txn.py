@@ -44,7 +44,7 @@ def _add(
     if CONSUMER_OFFSETS not in services.metadata.image.topics:
         # `__consumer_offsets` does not exist yet, because no client has requested a group's
         # coordinator. The response is COORDINATOR_NOT_AVAILABLE, which every client retries.
-        services.spawn(services.metadata.create_missing_topic(CONSUMER_OFFSETS))
+        services.spawn(services.metadata.missing_topics.create_one(CONSUMER_OFFSETS))
     return services.transactions.add_partitions(
         AddPartitions(
             request.transactional_id,

@@ -48,7 +48,7 @@ def created_first(
 async def _create_sinks(services: BrokerServices) -> None:
     with suppress(Refused):
         # If the creation fails, the response to the commit is UNKNOWN_TOPIC_OR_PARTITION.
-        await services.metadata.create_missing_topic(SINKS)
+        await services.metadata.missing_topics.create_one(SINKS)
 
 
 def size_of(topics: Iterable[T]) -> int:

@@ -75,7 +75,7 @@ async def _create_and_find(
     """Create the internal topic of `key_type`, and return the coordinators of the keys."""
     with suppress(Refused):
         # If the creation fails, `_find` refuses each key with COORDINATOR_NOT_AVAILABLE.
-        await services.metadata.create_missing_topic(KEY_TYPES[key_type][0])
+        await services.metadata.missing_topics.create_one(KEY_TYPES[key_type][0])
     return _response(context, [_find(services, context, key_type, key) for key in keys])
 
 

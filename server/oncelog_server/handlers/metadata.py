@@ -144,7 +144,7 @@ async def _create_and_answer(
     """Create the `missing` topics, and return the response with them. In Kafka the client has to
     send a second request to see them."""
     take = context.permits(is_strict=False)
-    refused |= await services.metadata.create_missing_topics(missing, take)
+    refused |= await services.metadata.missing_topics.create(missing, take)
     return _asked_and_answered(services, context, request, request.topics or (), refused)
 
 

@@ -7,25 +7,20 @@ the event loop; the store has its own thread.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.clock import boottime_ms
 from oncelog_server.cluster import records
-from oncelog_server.cluster.image import ClusterImage, TopicImage
-from oncelog_server.cluster.internal_topics import internal_topic
-from oncelog_server.cluster.partition_additions import NewPartitions, create_partitions
+from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.partition_change import ElectionRules
 from oncelog_server.cluster.partition_limits import TakePermits
 from oncelog_server.cluster.store import MetadataStore, Write
 from oncelog_server.cluster.topic_alterations import alter_topic
-from oncelog_server.cluster.topic_deletion import MAX_DELETED_AT_ONCE, delete_topics
-from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.cluster.topics import CreatedTopic, NewTopic, check_creation
 from oncelog_server.metadata.conditional_writer import ConditionalWriter
 from oncelog_server.metadata.controller_election import ControllerElection
@@ -33,9 +28,11 @@ from oncelog_server.metadata.controller_loop import ControllerLoop
 from oncelog_server.metadata.founding import NoCluster, found_cluster, random_uuid
 from oncelog_server.metadata.image_follower import ImageFollower, Subscriber
 from oncelog_server.metadata.membership import DirectoryFacts, Membership
+from oncelog_server.metadata.missing_topics import MissingTopics
 from oncelog_server.metadata.producer_id_blocks import ProducerIdBlocks
 from oncelog_server.metadata.topic_callbacks import TopicCallbacks, WaitForTopics
 from oncelog_server.metadata.topic_creation import TopicCreation
+from oncelog_server.metadata.topic_removal import TopicRemoval
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
@@ -44,6 +41,7 @@ T = TypeVar("T")
 
 if TYPE_CHECKING:
     from oncelog_server.cluster.members import BrokerImage
+    from oncelog_server.cluster.partition_additions import NewPartitions
 
     # A start needs no alterations, and imports none of these.
     from oncelog_server.cluster.reassignment_changes import PartitionTarget
@@ -66,8 +64,7 @@ class ClusterMetadata:
     """The cluster's metadata as this broker sees and changes them.
 
     Call `start` first, or `load` and later `register`. Call `stop` at the end. The methods for
-    requests raise or return Refused, also if the store fails. `create_missing_topics` returns the
-    error codes instead.
+    requests raise or return Refused, also if the store fails.
     """
 
     def __init__(
@@ -96,15 +93,18 @@ class ClusterMetadata:
         self._controller = ControllerLoop(follower, self._writer, election, membership, settings)
         self.producer_ids = ProducerIdBlocks(store, follower)
         self._callbacks = TopicCallbacks()
-        self._logged_refusal = ""
+        self.topic_removal = TopicRemoval(self._writer, follower, self._callbacks, settings)
         self._creation = TopicCreation(
             self._writer,
             self._follower,
             self._callbacks,
             settings,
             new_uuid=new_uuid,
-            forget_deletions=self.forget_deletions,
+            forget_deletions=self.topic_removal.forget,
             lease_id=lambda: membership.lease_id,
+        )
+        self.missing_topics = MissingTopics(
+            self._creation, follower, settings, is_alone=lambda: membership.is_alone
         )
         # Returns the brokers that Metadata lists although they are fenced.
         self.recently_fenced: Callable[[], Sequence[BrokerImage]] = tuple
@@ -118,8 +118,6 @@ class ClusterMetadata:
             fenced = RecentlyFenced(boottime_ms)
             follower.subscribe(fenced.follow)
             self.recently_fenced = fenced.brokers
-        # Returns the ids of deleted topics that still have folders on this broker.
-        self.undropped: Callable[[], Set[bytes]] = frozenset
 
     @property
     def image(self) -> ClusterImage:
@@ -261,118 +259,11 @@ class ClusterMetadata:
             return [refused] * len(topics)
         return await self._creation.create(topics, validate_only=validate_only, take=take)
 
-    async def create_missing_topic(self, name: str) -> TopicImage:
-        """Return the topic, and first create the topic if it does not exist.
-
-        A new topic gets the broker's defaults. A new internal topic gets Kafka's settings for this
-        topic.
-        """
-        refused = await self._create_missing([name])
-        if name in refused:
-            raise refused[name]
-        topic = self.image.topics.get(name)
-        if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return topic
-
-    async def create_missing_topics(
-        self, names: Sequence[str], take: TakePermits = None
-    ) -> dict[str, ErrorCode]:
-        """Create the topics that do not exist. Return the error codes of the topics that are still
-        missing."""
-        refused = await self._create_missing(names, take)
-        codes = {name: refusal.code for name, refusal in refused.items()}
-        for name in names:
-            if name not in self.image.topics:
-                codes.setdefault(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return codes
-
-    async def _create_missing(
-        self, names: Sequence[str], take: TakePermits = None
-    ) -> dict[str, Refused]:
-        """Create the topics that do not exist. Return the errors of the topics that could not be
-        created, by name."""
-        missing: list[NewTopic] = []
-        refused: dict[str, Refused] = {}
-        for name in names:
-            if name not in self.image.topics:
-                try:
-                    missing.append(self._missing_topic(name))
-                except Refused as too_few:
-                    refused[name] = too_few
-        # As in Kafka, the client retries after an error, which may be stale.
-        outcomes = await self._creation.create(missing, take=take, catches_up=False)
-        return refused | {
-            new.name: outcome
-            for new, outcome in zip(missing, outcomes, strict=True)
-            if isinstance(outcome, Refused) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS
-        }
-
-    def _missing_topic(self, name: str) -> NewTopic:
-        """Return the topic to create. Raises Refused if it needs more live brokers."""
-        if not is_internal(name):
-            return NewTopic(name)
-        try:
-            is_alone = self.membership.is_alone
-            return internal_topic(self.image, self._settings, name, is_alone=is_alone)
-        except Refused as refused:
-            # Clients retry many times a second.
-            if refused.message != self._logged_refusal:
-                self._logged_refusal = refused.message
-                _log.warning("an internal topic cannot be created yet", reason=refused.message)
-            raise
-
     async def delete_topics(
         self, names: Sequence[str], take: TakePermits = None
     ) -> list[Refused | None]:
         """Delete topics, many in one transaction of the store. Return one result for each."""
-        ids: dict[str, bytes] = {}
-        results: list[Refused | None] = []
-        for start in range(0, len(names), MAX_DELETED_AT_ONCE):
-            results += await self._delete(names[start : start + MAX_DELETED_AT_ONCE], take, ids)
-        try:
-            await self._callbacks.deleted(names)
-        except Refused:
-            # The topics are deleted, but a power failure may undo the renames of their folders. The
-            # next start, which may find the folders, still needs the deletion records.
-            return results
-        deleted = [name for name, refused in zip(names, results, strict=True) if refused is None]
-        await self.forget_deletions({ids[name] for name in deleted if name in ids})
-        return results
-
-    async def _delete(
-        self, names: Sequence[str], take: TakePermits, ids: dict[str, bytes]
-    ) -> list[Refused | None]:
-        """Delete topics in one transaction, and add their ids to `ids`."""
-        refusals: dict[str, Refused] = {}
-
-        def decide(image: ClusterImage) -> list[Write]:
-            ids.update({name: topic.id for name in names if (topic := image.topics.get(name))})
-            writes, refused = delete_topics(image, self._settings, names, take)
-            refusals.clear()
-            refusals.update(refused)
-            return writes
-
-        try:
-            await self._writer.write(decide)
-        except Refused as failed:
-            return [refusals.get(name, failed) for name in names]
-        return [refusals.get(name) for name in names]
-
-    async def forget_deletions(self, topic_ids: Set[bytes]) -> None:
-        """Delete the deletion records of these topics, except those of topics with folders on this
-        broker.
-
-        A deletion record is needed only until the topic's folders are deleted.
-        """
-        forgotten = (self.image.deletions.keys() & topic_ids) - self.undropped()
-        try:
-            await self._writer.delete(
-                [records.deletion_key(uuid_to_string(topic_id)) for topic_id in sorted(forgotten)]
-            )
-        except OSError as error:
-            # The next start deletes them.
-            _log.warning("the deletion records of topics could not be deleted", reason=str(error))
+        return await self.topic_removal.delete(names, take)
 
     async def create_partitions(
         self,
@@ -382,6 +273,7 @@ class ClusterMetadata:
         take: TakePermits = None,
     ) -> list[Refused | None]:
         """Add partitions to topics. Return one result for each, in their order."""
+        from oncelog_server.cluster.partition_additions import create_partitions
 
         async def add(partitions: NewPartitions) -> None:
             await self._writer.write(

@@ -30,7 +30,7 @@ async def test_the_partition_count_of_an_internal_topic_cannot_change(
     """The hash of a group or of a transactional id, modulo the number of partitions, is its
     partition. So the number of partitions is fixed."""
     async with broker() as services:
-        count = len((await services.metadata.create_missing_topic(topic)).partitions)
+        count = len((await services.metadata.missing_topics.create_one(topic)).partitions)
         for wanted in (count + 1, count):
             request = CreatePartitionsRequest([CreatePartitionsTopic(topic, wanted)])
             (result,) = (await ask(create_partitions, services, request, version)).results
@@ -42,7 +42,7 @@ async def test_the_partition_count_of_an_internal_topic_cannot_change(
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
 async def test_an_internal_topic_can_be_deleted_as_in_kafka(topic: str) -> None:
     async with broker() as services:
-        await services.metadata.create_missing_topic(topic)
+        await services.metadata.missing_topics.create_one(topic)
         request = DeleteTopicsRequest([DeleteTopicState(topic)])
         (result,) = (await ask(delete_topics, services, request)).responses
         assert result.error_code == ErrorCode.NONE
@@ -67,7 +67,7 @@ async def test_brokers_may_add_the_offsets_topic_to_a_transaction_and_clients_ma
 ) -> None:
     by_broker = version >= add_partitions_to_txn.BROKERS_SINCE
     async with broker() as services:
-        await services.metadata.create_missing_topic(topic)
+        await services.metadata.missing_topics.create_one(topic)
         adding: Any = Adding()
         request = add_by_broker(topic) if by_broker else add_by_client(topic)
         services = replace(services, transactions=adding)

@@ -127,7 +127,7 @@ async def all_appended(broker: Broker) -> None:
 
 
 async def identity(broker: Broker, name: str) -> tuple[int, int]:
-    await broker.metadata.create_missing_topic(TRANSACTION_STATE)
+    await broker.metadata.missing_topics.create_one(TRANSACTION_STATE)
     asked = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
     async with asyncio.timeout(DEADLINE_S):
         # The new coordinator loads in slices, one in a turn of the loop.

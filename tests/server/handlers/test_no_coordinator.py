@@ -124,7 +124,7 @@ async def test_add_offsets_to_txn_creates_the_offsets_topic() -> None:
             HANDLERS[ApiKey.ADD_OFFSETS_TO_TXN], services, add_offsets_request(TOPIC)
         )
         assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        await services.metadata.create_missing_topic(CONSUMER_OFFSETS)
+        await services.metadata.missing_topics.create_one(CONSUMER_OFFSETS)
         assert CONSUMER_OFFSETS in services.metadata.image.topics
 
 

@@ -74,7 +74,7 @@ async def life(
 async def written(path: Path) -> None:
     """Create a topic with ten batches in each partition, durable on disk, without a clean stop."""
     async with life(path) as broker:
-        await broker.metadata.create_missing_topic("topic")
+        await broker.metadata.missing_topics.create_one("topic")
         for index in range(2):
             partition = broker.partitions.require("topic", index)
             for _ in range(10):
@@ -109,7 +109,7 @@ async def test_S3d_a_corrupt_log_stays_offline_at_every_start_and_loses_nothing(
                 broker.partitions.require("topic", 0)
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
             assert broker.partitions.require("topic", 1).log_end_offset == 10
-            await broker.metadata.create_missing_topic("another")  # changes the metadata image
+            await broker.metadata.missing_topics.create_one("another")  # changes the metadata image
             assert broker.partitions.offline_reason(TopicPartition("topic", 0)) is not None
         assert not (tmp_path / CLEAN_SHUTDOWN).exists()
         assert (tmp_path / FIRST_SEGMENT).stat().st_size == size
@@ -469,7 +469,7 @@ async def test_a_partition_that_the_broker_leads_while_it_is_suspended_serves_af
 ) -> None:
     async with life(tmp_path) as broker:
         broker.partitions.suspend()
-        await broker.metadata.create_missing_topic("topic")
+        await broker.metadata.missing_topics.create_one("topic")
         partition = broker.partitions.require("topic", 0)
         with pytest.raises(Refused) as refused:
             partition.append(batch(), now_ms=NOW_MS)

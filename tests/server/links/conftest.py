@@ -24,7 +24,7 @@ async def other_broker(tmp_path: Path) -> AsyncIterator[Broker]:
     )
     broker = Broker(settings, OsEnvironment(settings.data_directory))
     await broker.start()
-    await broker.metadata.create_missing_topic("topic")
-    await broker.metadata.create_missing_topic(TRANSACTION_STATE)
+    await broker.metadata.missing_topics.create_one("topic")
+    await broker.metadata.missing_topics.create_one(TRANSACTION_STATE)
     yield broker
     await broker.stop()

@@ -422,7 +422,7 @@ async def test_a_broker_without_others_never_asks_the_store() -> None:
 async def test_an_automatic_creation_does_not_wait(cluster: Cluster) -> None:
     """Metadata must be quick, and its clients retry."""
     cluster.view.read_error = OSError("no response")
-    assert await cluster.second.create_missing_topics(["t"]) == {}
+    assert await cluster.second.missing_topics.create(["t"]) == {}
 
 
 async def test_the_controller_does_not_wait(cluster: Cluster) -> None:

@@ -4,7 +4,7 @@ change."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,19 +29,6 @@ from tests.server.metadata.memory_store import MemoryStore
 
 HERE = [Endpoint("PLAINTEXT", "localhost", 9092)]
 DEADLINE_S = 30
-
-
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
-
-
-@pytest.fixture
-async def metadata(store: MemoryStore) -> AsyncIterator[ClusterMetadata]:
-    metadata = ClusterMetadata(store, Settings())
-    await metadata.start(HERE)
-    yield metadata
-    await metadata.stop()
 
 
 def code_of(result: object) -> ErrorCode:
@@ -108,31 +95,6 @@ async def test_topics_of_one_request_are_checked_against_each_other(store: Memor
     await metadata.stop()
 
 
-async def test_many_topics_are_deleted_in_few_transactions(
-    metadata: ClusterMetadata, store: MemoryStore
-) -> None:
-    """With one transaction for each topic, the deletion of thousands of topics takes minutes."""
-    names = [f"t{number}" for number in range(96)]
-    await metadata.create_topics([NewTopic(name) for name in names])
-    before = store.feed.revision
-    assert await metadata.delete_topics(names) == [None] * len(names)
-    assert not metadata.image.topics
-    # A transaction changes at most 128 records. 96 topics and 96 partitions are deleted, and 96
-    # records of the deletions are written and then removed.
-    assert store.feed.revision - before <= 5
-
-
-async def test_missing_topics_are_created_together(
-    metadata: ClusterMetadata, store: MemoryStore
-) -> None:
-    before = store.feed.revision
-    names = [*(f"t{number}" for number in range(60)), "bad name"]
-    codes = await metadata.create_missing_topics(names)
-    assert codes == {"bad name": ErrorCode.INVALID_TOPIC_EXCEPTION}
-    assert sorted(metadata.image.topics) == sorted(names[:-1])
-    assert store.feed.revision == before + 1
-
-
 async def test_a_validation_changes_nothing(metadata: ClusterMetadata, store: MemoryStore) -> None:
     before = store.feed.revision
     (created,) = await metadata.create_topics([NewTopic("a", 2)], validate_only=True)
@@ -154,15 +116,6 @@ async def test_a_topic_gets_partitions_and_settings_and_is_deleted(
     assert none is None
     assert code_of(unknown) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert not metadata.image.topics
-
-
-async def test_concurrent_requests_for_a_missing_topic_create_one_topic(
-    metadata: ClusterMetadata,
-) -> None:
-    names = ["__transaction_state", "__consumer_offsets", "a"] * 4
-    topics = await asyncio.gather(*map(metadata.create_missing_topic, names))
-    assert len({topic.id for topic in topics}) == 3
-    assert [len(topic.partitions) for topic in topics[:3]] == [50, 50, 1]
 
 
 async def test_a_change_that_lost_a_race_is_retried(

@@ -14,11 +14,6 @@ from oncelog_server.settings.model import Settings
 from tests.server.metadata.memory_store import MemoryStore
 
 
-@pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
-
-
 async def test_blocks_of_producer_ids_are_never_assigned_twice(store: MemoryStore) -> None:
     settings = [Settings(node_id=1), Settings(node_id=2)]
     brokers = [ClusterMetadata(store, setting) for setting in settings]
@@ -27,10 +22,8 @@ async def test_blocks_of_producer_ids_are_never_assigned_twice(store: MemoryStor
 
 
 async def test_h49_the_image_has_the_owner_of_a_block_when_the_call_returns(
-    store: MemoryStore,
+    metadata: ClusterMetadata, store: MemoryStore
 ) -> None:
-    metadata = ClusterMetadata(store, Settings())
-    await metadata.load()
     await metadata.producer_ids.allocate()
     block = await metadata.producer_ids.allocate("User:alice")
     owners = {block.first // BLOCK_SIZE: Principal("User", "alice")}
@@ -39,7 +32,6 @@ async def test_h49_the_image_has_the_owner_of_a_block_when_the_call_returns(
     await another.load()
     assert another.image.producer_id_owners == owners
     await another.stop()
-    await metadata.stop()
 
 
 async def test_a_failure_of_the_store_is_refused(store: MemoryStore) -> None:

@@ -78,7 +78,7 @@ async def test_endtxn_enters_few_files_from_the_handler_to_complete(
 ) -> None:
     async with life(tmp_path) as broker:
         for topic in (TRANSACTION_STATE, DATA.topic):
-            await broker.metadata.create_missing_topic(topic)
+            await broker.metadata.missing_topics.create_one(topic)
         await loaded(broker)
         # Work that is done only once is not on the path, so the test runs another transaction
         # first.

@@ -150,7 +150,7 @@ class Stage(ClusterWorld):
         node = self.nodes[1]
         assert node.process is not None
         for name in (TRANSACTION_STATE, CONSUMER_OFFSETS):
-            await node.process.run(node.broker.metadata.create_missing_topic(name))
+            await node.process.run(node.broker.metadata.missing_topics.create_one(name))
 
     # --- faults
 
