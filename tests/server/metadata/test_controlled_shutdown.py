@@ -115,8 +115,9 @@ async def test_a_store_that_fails_delays_no_stop(brokers: Brokers) -> None:
     brokers.store.is_cut_off = True
     with structlog.testing.capture_logs() as events:
         await shutdown(second, 2, limit_s=30).run()
-    (left,) = warnings(events)
-    assert left["event"] == "the broker stops without moving its leaders"
+    # The brokers may also warn that they cannot renew their registrations.
+    found = [event["event"] for event in warnings(events)]
+    assert found.count("the broker stops without moving its leaders") == 1, found
 
 
 class ForgetfulStore(MemoryStore):
