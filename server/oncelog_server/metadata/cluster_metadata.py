@@ -20,7 +20,6 @@ from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.partition_change import ElectionRules
 from oncelog_server.cluster.partition_limits import TakePermits
 from oncelog_server.cluster.store import MetadataStore, Write
-from oncelog_server.cluster.topic_alterations import alter_topic
 from oncelog_server.cluster.topics import CreatedTopic, NewTopic, check_creation
 from oncelog_server.metadata.conditional_writer import ConditionalWriter
 from oncelog_server.metadata.controller_election import ControllerElection
@@ -318,6 +317,7 @@ class ClusterMetadata:
         validate_only: bool = False,
     ) -> None:
         """Replace a topic's own settings by the result of `change`. Raises Refused."""
+        from oncelog_server.cluster.topic_alterations import alter_topic
 
         def decide(image: ClusterImage) -> list[Write]:
             topic = image.topics.get(name)
