@@ -172,6 +172,9 @@ class ManyTransactions(Stage):
             else:
                 await instance.transaction([place], committed=number % 4 == 0)
         leader = self.leader_of("a-0")
+        opened = list(self.replica(leader, "a-0").open_transactions())
+        if len(opened) != len(instances) // 2:
+            self.violate(f"the leader dies with {len(opened)} open transactions")
         self.kill(self.nodes[leader], AWAY_US)
         await self.until(lambda: self.leader_of("a-0") not in (leader, -1), "another leads")
         for instance in instances[1::2]:

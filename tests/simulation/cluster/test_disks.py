@@ -293,11 +293,24 @@ class PowerLossOfAll(Stage):
     """All brokers lose their power at once, and with it records that were acknowledged before they
     were on disk. No broker knows whether it has lost some, so an operator lets any of them lead."""
 
+    # The names of the brokers that have lost bytes of segments.
+    losers: set[str]
+
+    def _lose_power(self, node: MemberNode) -> None:
+        before = self._segments(node)
+        super()._lose_power(node)
+        if self._segments(node) != before:
+            self.losers.add(node.host)
+
+    def _segments(self, node: MemberNode) -> dict[str, bytes]:
+        return {path: data for path, data in node.disk.image().items() if path.endswith(".log")}
+
     async def live(self, faults: list[Fault]) -> None:
         # The rules of replication do not hold: records that were committed are lost.
         await self._live(faults)
 
     async def act(self) -> None:
+        self.losers = set()
         await self.create_internal_topics()
         for number in range(3):
             writer = Instance(self, f"writer-{number}", f"w-{number}")
@@ -309,6 +322,8 @@ class PowerLossOfAll(Stage):
             self.kill(node, self.rng("starts").randrange(1_000, SECOND_US), power=True)
         await self.until(lambda: len(self.up()) == len(self.nodes), "all brokers are up")
         await self.until(lambda: self.leader_of(LOG) == -1, "no replica may lead")
+        if len(self.losers) < len(self.nodes):
+            self.violate(f"only {self.losers} have lost records")
         await self.new_process("operator").run(self._elect())
         await self.until(self.in_sync, "all brokers are in sync")
         after = Instance(self, "after", "after")
