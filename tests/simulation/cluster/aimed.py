@@ -117,7 +117,8 @@ class LosesLast(AimedWorld):
             self.restart_after(node, 5 * S)
         partitions = self.rules.metadata.partitions
         alone = (last.broker_id,)
-        await self.until(lambda: any(record.isr == alone for record in partitions.values()))
+        if not await self.until(lambda: any(r.isr == alone for r in partitions.values())):
+            return
         self.sometimes.met("the last in an ISR has lost its power", self.up() == [last])
         last.kill_computer()
         loss = Loss(ordered=self.options.loss_ordered, holes=self.options.loss_holes)
