@@ -21,6 +21,7 @@ from tests.simulation.checking.logs import PartitionLog
 from tests.simulation.cluster.crash_points import Moment, Place, Point
 from tests.simulation.cluster.stage import OPTIONS, SECOND_US, play
 from tests.simulation.cluster.transaction_stage import AWAY_US, TransactionStage
+from tests.simulation.cluster.watched_disk import WatchedDisk
 
 Logs = Mapping[tuple[str, int], PartitionLog]
 
@@ -93,25 +94,27 @@ class CrashLoop(AtPoint):
     deaths = 0
 
     def at_point(self, log: str) -> None:
+        for node in self.nodes.values():
+            assert isinstance(node.disk, WatchedDisk)
+            node.disk.ends = self._appended
         self._kill()
+
+    def _appended(self, path: str) -> None:
+        """Kill the coordinator after an append. From the first marker on, all appends in these logs
+        are markers."""
+        assert self.logs is not None
+        log, _, file = path.rpartition("/")
+        is_marker = log in self.logs.marked and file.endswith(".log")
+        if is_marker and self.deaths < 5 and self._is_served():
+            self._kill()
 
     def _kill(self) -> None:
         assert self.logs is not None
         node = self.nodes[self.leader_of(self.logs.transactions)]
-        if node.is_up:
-            if (state := self.found(node).state) != PREPARE_COMMIT:
-                self.violate(f"a coordinator dies in the state {state}")
-            self.deaths += 1
-            self.background(self._kill_next(node.broker_id))
-            self.kill(node, 3 * SECOND_US)
-
-    async def _kill_next(self, dead: int) -> None:
-        assert self.logs is not None
-        log = self.logs.transactions
-        if self.deaths < 5:
-            await self.until(lambda: self.leader_of(log) not in (dead, -1), "the next coordinator")
-            await self.until(self._is_served, "the next coordinator serves")
-            self._kill()
+        if (state := self.found(node).state) != PREPARE_COMMIT:
+            self.violate(f"a coordinator dies in the state {state}")
+        self.deaths += 1
+        self.kill(node, 3 * SECOND_US)
 
     def _is_served(self) -> bool:
         """Return True if a coordinator of the transaction has loaded its shard."""
