@@ -164,7 +164,7 @@ def next_record(
     isr = live_members(candidates, partition)
     # Membership counts by the replicas before the change: while there are others, a replica that
     # may have lost records is no member.
-    before, partition = partition, _assigned(partition, wanted, isr)
+    before, partition = partition, _assigned(rules, topic, partition, wanted, isr)
     isr = {broker_id: isr[broker_id] for broker_id in isr if broker_id in partition.replicas}
     recorded = members_of(partition.isr, partition.isr_epochs)
     elr = _elr(candidates, partition, isr, rules.min_isr(topic, partition))
@@ -189,7 +189,7 @@ def next_record(
         if found != NO_LEADER:
             isr, elr = {found: candidates.present_epoch(found)}, {}
     # A leader from outside of the old ISR may be the replica that was still missing.
-    partition = _assigned(partition, None, isr)
+    partition = _assigned(rules, topic, partition, None, isr)
     if len(isr) >= rules.min_isr(topic, partition):
         # From here on, records are committed without the members of the ELR.
         elr = {}
@@ -209,14 +209,23 @@ def live_members(candidates: Candidates, partition: PartitionImage) -> Members:
 
 
 def _assigned(
-    partition: PartitionImage, wanted: Reassignment | None, isr: Members
+    rules: ElectionRules,
+    topic: TopicImage,
+    partition: PartitionImage,
+    wanted: Reassignment | None,
+    isr: Members,
 ) -> PartitionImage:
     """Return the partition with the reassignment `wanted`, or with its own. The reassignment is
-    completed if the ISR `isr` allows it."""
+    completed if the ISR `isr` and the min ISR allow it."""
     if wanted is None and not partition.is_reassigning:
         return partition
     wanted = wanted or Reassignment.of(partition)
-    then = wanted.completed(isr) or wanted
+    moving = _moving(partition, wanted)
+    then = wanted.completed(isr, rules.min_isr(topic, moving))
+    return moving if then is None else _moving(partition, then)
+
+
+def _moving(partition: PartitionImage, then: Reassignment) -> PartitionImage:
     return msgspec.structs.replace(
         partition, replicas=then.replicas, adding=then.adding, removing=then.removing
     )

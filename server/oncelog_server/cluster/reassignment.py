@@ -48,16 +48,18 @@ class Reassignment(msgspec.Struct, frozen=True):
         PartitionReassignmentRevert)."""
         return Reassignment(_without(self.replicas, self.adding))
 
-    def completed(self, isr: Collection[int]) -> Reassignment | None:
+    def completed(self, isr: Collection[int], min_isr: int) -> Reassignment | None:
         """Return the replicas after the reassignment. Return None unless it is in progress and can
         be completed with the ISR `isr`.
 
         All added replicas must be in the ISR, and at least one replica of the target. If there will
         be fewer replicas, all of the target must be in the ISR: the ISR must not become smaller
-        than necessary.
+        than necessary. Nor may it fall below `min_isr`: a committed record could then be on fewer
+        brokers than min.insync.replicas promises. Kafka has no such limit.
         """
         target = self.target
-        if not self.is_in_progress or not any(replica in isr for replica in target):
+        left = sum(replica in isr for replica in target)
+        if not self.is_in_progress or left < max(min(min_isr, len(target)), 1):
             return None
         required = target if len(self.adding) < len(self.removing) else self.adding
         if not all(replica in isr for replica in required):

@@ -97,7 +97,27 @@ def test_a_target_decides_what_is_added_and_removed(
 def test_a_reassignment_completes_with_the_added_replicas_in_the_isr(
     moving: Reassignment, isr: Ids, expected: Ids | None
 ) -> None:
-    assert moving.completed(isr) == (None if expected is None else Reassignment(expected))
+    assert moving.completed(isr, 1) == (None if expected is None else Reassignment(expected))
+
+
+@pytest.mark.parametrize(
+    ("moving", "isr", "min_isr", "completes"),
+    [
+        pytest.param(MOVING, (1, 3), 2, False, id="the committed records would be on 3 alone"),
+        pytest.param(MOVING, (1, 3), 1, True, id="one copy is promised"),
+        pytest.param(MOVING, (2, 3), 2, True, id="both of the target"),
+        pytest.param(MOVING, (2, 3), 3, True, id="the target has fewer than the min ISR"),
+        pytest.param(
+            reassignment(4, 2, 3, 1, adding=(4,), removing=(1,)), (1, 2, 4), 2, True,
+            id="two are left",
+        ),
+    ],
+)  # fmt: skip
+def test_a_reassignment_waits_for_as_many_replicas_as_the_min_isr(
+    moving: Reassignment, isr: Ids, min_isr: int, completes: bool
+) -> None:
+    """Otherwise a broker that is down would leave a committed record on fewer brokers."""
+    assert bool(moving.completed(isr, min_isr)) is completes
 
 
 @given(start=SETS, targets=st.lists(SETS, min_size=1, max_size=3))
@@ -112,7 +132,7 @@ def test_a_cancellation_returns_to_replicas_with_all_data(start: Ids, targets: l
         assert set(target).isdisjoint(moving.removing)
         assert moving.towards(target) == moving
         if moving.is_in_progress:
-            assert moving.completed(moving.replicas) == Reassignment(target)
+            assert moving.completed(moving.replicas, 3) == Reassignment(target)
     cancelled = moving.cancelled()
     assert not cancelled.is_in_progress
     assert set(cancelled.replicas).isdisjoint(moving.adding)
