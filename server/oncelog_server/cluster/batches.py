@@ -33,9 +33,8 @@ class Batches(Generic[T]):
         self._compare: dict[Compare, None] = {}
         self._operations: list[WriteOperation] = []
 
-    def add(self, change: T, compare: Iterable[Compare], *operations: WriteOperation) -> None:
-        """Add a change with its conditions and its operation. A change has few conditions. Without
-        an operation, the transaction only checks the conditions."""
+    def add(self, change: T, compare: Iterable[Compare], operation: WriteOperation) -> None:
+        """Add a change with its conditions and its operation. A change has few conditions."""
         needed = [condition for condition in compare if condition not in self._compare]
         count = len(self._fence) + len(self._compare) + len(needed)
         if len(self._changes) == BATCH or count > MAX_OPERATIONS:
@@ -43,7 +42,7 @@ class Batches(Generic[T]):
             needed = list(compare)
         self._changes.append(change)
         self._compare.update(dict.fromkeys(needed))
-        self._operations += operations
+        self._operations.append(operation)
 
     def batches(self) -> list[Batch[T]]:
         self._close()

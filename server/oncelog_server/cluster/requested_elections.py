@@ -2,9 +2,7 @@
 Kafka's ReplicationControlManager.
 
 Every broker may make them: each write compares the revision of the partition, and that the new
-leader is still registered. A broker that does not know yet that a replica is in sync again would
-refuse to elect it, although another broker shows it. So the writes also have the conditions of each
-refusal, and a broker with a stale image decides again.
+leader is still registered.
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ from oncelog_server.cluster.batches import Batches
 from oncelog_server.cluster.controller import preferred_record
 from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from oncelog_server.cluster.partition_change import ElectionRules, add_change, next_record
-from oncelog_server.cluster.records import PartitionRecord, broker_key, partition_key
-from oncelog_server.cluster.store import Created, Write, Written
+from oncelog_server.cluster.records import PartitionRecord
+from oncelog_server.cluster.store import Write
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 
@@ -51,9 +49,8 @@ Outcome = Refused | None
 
 
 class Elections(msgspec.Struct, frozen=True):
-    """The writes of the elections that are possible, and the outcome for each partition. The writes
-    also check the refusals. `unclean` are the partitions with a new leader that was neither in the
-    ISR nor in the ELR."""
+    """The writes of the elections that are possible, and the outcome for each partition. `unclean`
+    are the partitions with a new leader that was neither in the ISR nor in the ELR."""
 
     writes: list[Write]
     outcomes: Mapping[TopicPartition, Outcome]
@@ -87,41 +84,12 @@ def requested_elections(
             outcomes[name] = _NOT_NEEDED
         elif (record := _elected(image, rules, kind, topic, partition)) is None:
             outcomes[name] = _NOT_ELECTED[kind]
-            _add_refusal(batches, image, topic, partition)
         else:
             add_change(batches, image, topic, partition, record)
             outcomes[name] = None
             if record.leader not in (*partition.isr, *partition.elr):
                 unclean.append(name)
     return Elections(batches.writes(), outcomes, tuple(unclean))
-
-
-def depends_on_replicas(outcome: Outcome) -> bool:
-    """Return True if a replica was elected, or refused because of its state: the metadata store
-    then has to confirm the outcome."""
-    return outcome is None or outcome in _NOT_ELECTED.values()
-
-
-def _add_refusal(
-    batches: Batches[PartitionImage],
-    image: ClusterImage,
-    topic: TopicImage,
-    partition: PartitionImage,
-) -> None:
-    """Add the conditions of a refusal: the partition and the registrations of its replicas are as
-    in the image. A broker stops draining, and its failed replicas are usable again, only with a new
-    registration."""
-    brokers = image.brokers
-    batches.add(
-        partition,
-        (
-            Written(partition_key(topic.id_text, partition.partition), partition.partition_epoch),
-            *(
-                Created(broker_key(id), brokers[id].epoch if id in brokers else 0)
-                for id in partition.replicas
-            ),
-        ),
-    )
 
 
 def _has_leader(partition: PartitionImage, kind: ElectionType) -> bool:

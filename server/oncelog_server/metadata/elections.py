@@ -14,7 +14,6 @@ from oncelog_server.cluster.partition_change import ElectionRules
 from oncelog_server.cluster.requested_elections import (
     ElectionType,
     Outcome,
-    depends_on_replicas,
     requested_elections,
 )
 from oncelog_server.cluster.store import Write
@@ -56,23 +55,15 @@ async def elect_leaders(
         part = wanted[start : start + EXAMINED_AT_ONCE]
         outcomes |= requested_elections(image(), rules, kind, part, unserved=unserved).outcomes
         await asyncio.sleep(0)
-    # A newer image may change these outcomes.
-    undecided = [
-        name
-        for name, outcome in outcomes.items()
-        if depends_on_replicas(outcome) and name not in unserved
-    ]
-    has_elected = False
-    for start in range(0, len(undecided), ELECTED_AT_ONCE):
-        if has_elected:
+    possible = [name for name, outcome in outcomes.items() if outcome is None]
+    for start in range(0, len(possible), ELECTED_AT_ONCE):
+        if start:
             await asyncio.sleep(PAUSE_S)
-        part = undecided[start : start + ELECTED_AT_ONCE]
+        part = possible[start : start + ELECTED_AT_ONCE]
         try:
-            elected = await _elect(writer, rules, kind, part)
+            outcomes |= await _elect(writer, rules, kind, part)
         except Refused as refused:
-            return outcomes | dict.fromkeys(undecided[start:], refused)
-        has_elected = None in elected.values()
-        outcomes |= elected
+            return outcomes | dict.fromkeys(possible[start:], refused)
     return outcomes
 
 
@@ -109,8 +100,8 @@ def _log_unclean(elected: Sequence[TopicPartition]) -> None:
 
 
 def _after_a_decision(outcome: Outcome) -> Outcome:
-    """Return the outcome of an election that was needed at first. If it is not needed any more, an
-    earlier attempt or another broker has made it."""
+    """Return the outcome of an election that was possible at first. If it is not needed any more,
+    an earlier attempt or another broker has made it."""
     if outcome is not None and outcome.code is ErrorCode.ELECTION_NOT_NEEDED:
         return None
     return outcome
