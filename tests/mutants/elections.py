@@ -64,9 +64,9 @@ ELECTION_MUTANTS: Final = (
         "E7",
         "a deposed leader acknowledges when it leads again",
         f"{_SERVER}/partition/partition.py",
-        "        self.is_leader = self._leads = False\n"
+        "        self.is_leader = self.leads = False\n"
         "        self.commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)\n",
-        "        self.is_leader = self._leads = False\n",
+        "        self.is_leader = self.leads = False\n",
         _EXPLORATION,
     ),
     Mutant(

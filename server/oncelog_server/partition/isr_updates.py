@@ -58,14 +58,17 @@ class IsrUpdates:
             for deleted in kept.keys() - present:
                 del kept[deleted]
         for partition in present:
-            # The followers of an offline leader only seem to lag: they cannot fetch. Without them
-            # in the ISR, no other broker could lead.
-            is_online = partition.offline is None
-            if partition.is_leader and is_online and len(partition.replicas.assignment) > 1:
-                self._check(partition)
-            else:
+            if not partition.leads:
                 self._forget(partition)
+            elif self._may_decide(partition) and len(partition.replicas.assignment) > 1:
+                self._check(partition)
             yield
+
+    def _may_decide(self, partition: Partition) -> bool:
+        """Return False while the leader is suspended or offline. The followers of an offline leader
+        only seem to lag, because they cannot fetch. Without them in the ISR, no other broker could
+        lead."""
+        return partition.is_leader and partition.offline is None
 
     def _check(self, partition: Partition) -> None:
         self._refused.pop(partition, None)
@@ -135,7 +138,7 @@ class IsrUpdates:
     def _settled(self, partition: Partition, proposal: IsrProposal, outcome: IsrOutcome) -> None:
         replicas = partition.replicas
         if (
-            not partition.is_leader
+            not partition.leads
             or partition.leader_epoch != proposal.leader_epoch
             or replicas.partition_epoch != proposal.partition_epoch
         ):

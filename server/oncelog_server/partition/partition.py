@@ -51,7 +51,6 @@ class Partition:
     __slots__ = (
         "_flush_on_ack",
         "_flush_requested",
-        "_leads",
         "_log",
         "_request_flush",
         "bytes_out",
@@ -62,6 +61,7 @@ class Partition:
         "is_leader",
         "leader_epoch",
         "leader_id",
+        "leads",
         "offline",
         "on_offline",
         "on_storage_error",
@@ -92,9 +92,8 @@ class Partition:
         self.leader_id = -1
         self.leader_epoch = -1
         # True while the partition serves as the leader. Only `suspend` makes it differ from
-        # `_leads`: True while the metadata says that this broker is the leader.
-        self.is_leader = False
-        self._leads = False
+        # `leads`: True while the metadata says that this broker is the leader.
+        self.is_leader = self.leads = False
         # The reason why the partition serves no requests any more, such as a failed disk. None
         # while the partition is online.
         self.offline: str | None = None
@@ -139,12 +138,12 @@ class Partition:
         `is_suspended`, serve after `resume`."""
         if leader_epoch < self.leader_epoch:
             return
-        if leader_epoch > self.leader_epoch or not self._leads:
+        if leader_epoch > self.leader_epoch or not self.leads:
             self._log.assign_leader_epoch(leader_epoch)
             self.replicas.lead(broker_id, self._log.log_end_offset)
         self.replicas.update(isr, replicas, partition_epoch, has_elr=has_elr)
         self.leader_id, self.leader_epoch = broker_id, leader_epoch
-        self._leads = True
+        self.leads = True
         self.is_leader = not is_suspended
         self.recompute_high_watermark()
 
@@ -157,7 +156,7 @@ class Partition:
     def resign(self) -> None:
         """Stop serving. Requests with records that are not committed yet end with
         NOT_LEADER_OR_FOLLOWER, and parked fetches wake."""
-        self.is_leader = self._leads = False
+        self.is_leader = self.leads = False
         self.commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.read_waiters.wake_all()
 
@@ -169,7 +168,7 @@ class Partition:
 
     def resume(self) -> None:
         """Act as the leader again, if the metadata still says that this broker is the leader."""
-        self.is_leader = self._leads
+        self.is_leader = self.leads
         self.recompute_high_watermark()
 
     def fail(self, reason: str) -> None:

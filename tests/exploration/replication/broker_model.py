@@ -126,7 +126,7 @@ class Broker:
             high_watermark=process.high_watermark,
         )
         partition.leader_id, partition.leader_epoch = process.leader_id, process.leader_epoch
-        partition.is_leader = partition._leads = process.leads
+        partition.is_leader = partition.leads = process.leads
         for end_offset, batch in process.waiting:
             settled = partial(self._settled, end_offset, batch)
             partition.commit_waiters.wait(end_offset, settled, needs_isr=True)

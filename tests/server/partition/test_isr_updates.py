@@ -202,6 +202,31 @@ def test_a_refusal_after_an_unknown_outcome_proves_nothing() -> None:
     assert not store.led.replicas.has_change_in_flight
 
 
+@pytest.mark.parametrize("is_suspended_at", ["the outcome", "the check"])
+def test_a_suspended_leader_forgets_no_unknown_outcome(is_suspended_at: str) -> None:
+    """The registration was renewed late: the leader and the partition epoch are the same, so
+    nothing else would end the change."""
+    store = lagging()
+    if is_suspended_at == "the outcome":
+        store.led.suspend()
+        store.settle[0](UNKNOWN)
+    else:
+        store.settle[0](UNKNOWN)
+        store.led.suspend()
+        store.check(1)
+    assert store.proposed == [(0, 1)]
+    store.led.resume()
+    store.check(1)
+    assert store.proposed == [(0, 1), ALL]
+
+
+def test_a_refusal_ends_the_change_of_a_suspended_leader() -> None:
+    store = lagging()
+    store.led.suspend()
+    store.settle[0](REFUSED)
+    assert not store.led.replicas.has_change_in_flight
+
+
 def test_an_outcome_of_an_earlier_leader_epoch_changes_nothing() -> None:
     store = lagging()
     store.image(ALL, 11, leader_epoch=1)
