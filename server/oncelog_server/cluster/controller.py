@@ -46,8 +46,8 @@ def elect_leaders(
     }
     batches = _batches(image)
     for topic, partition in _partitions(image, names):
-        # Nearly all partitions need no change. With a failed replica this is not so simple.
-        if not image.failed and is_settled(partition, epochs):
+        # Nearly all partitions need no change.
+        if is_settled(partition, epochs, image.failed):
             continue
         record = next_record(image, rules, topic, partition)
         if record is not None:

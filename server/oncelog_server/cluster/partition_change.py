@@ -7,14 +7,14 @@ directory has kept every record that it had in that epoch (KIP-903).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import msgspec
 
 from oncelog_server.cluster import records
 from oncelog_server.cluster.batches import Batches
 from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
-from oncelog_server.cluster.members import BrokerImage
+from oncelog_server.cluster.members import BrokerImage, Replica
 from oncelog_server.cluster.reassignment import Reassignment
 from oncelog_server.cluster.records import PartitionRecord
 from oncelog_server.cluster.store import Compare, Created, Put, Written
@@ -127,14 +127,20 @@ def members_of(ids: tuple[int, ...], epochs: tuple[int, ...]) -> Members:
     return dict(zip(ids, epochs, strict=False))
 
 
-def is_settled(partition: PartitionImage, epochs: Mapping[int, int]) -> bool:
+def is_settled(
+    partition: PartitionImage, epochs: Mapping[int, int], failed: Container[Replica]
+) -> bool:
     """Return True if nothing can change, as for nearly all partitions. `epochs` are the epochs of
-    the brokers that are alive and do not drain. No replica of the partition has failed."""
+    the brokers that are alive and do not drain, `failed` the failed replicas of all partitions. A
+    failed replica outside of the ISR changes nothing."""
     if partition.leader not in partition.isr or partition.elr:
         return False
     if partition.adding or partition.removing:
         return False
-    return partition.isr_epochs == tuple(map(epochs.get, partition.isr))
+    if partition.isr_epochs != tuple(map(epochs.get, partition.isr)):
+        return False
+    topic_id, index = partition.topic_id, partition.partition
+    return not failed or not any((id, topic_id, index) in failed for id in partition.isr)
 
 
 def next_record(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from oncelog_server.cluster import records
+from oncelog_server.cluster import controller, records
 from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.failed_replicas import Unserved, failed_replica_writes
-from oncelog_server.cluster.partition_change import ElectionRules
+from oncelog_server.cluster.partition_change import ElectionRules, next_record
+from oncelog_server.cluster.records import PartitionRecord
 from oncelog_server.cluster.store import Put, Write
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.cluster.clusters import Cluster
@@ -74,6 +76,29 @@ def test_a_broker_leaves_the_lists_of_others() -> None:
     cluster.apply(listed(cluster, {NAME: "reason"}, broker=2))
     assert listed(cluster, {}) == []
     assert elect(cluster) == (1, (1, 3))
+
+
+def test_a_controller_decides_only_for_partitions_with_a_failed_member(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A disk that fails has thousands of partitions, and each change is decided for all of them."""
+    decided: list[int] = []
+
+    def noted(*args: Any) -> PartitionRecord | None:
+        decided.append(args[3].partition)
+        return next_record(*args)
+
+    monkeypatch.setattr(controller, "next_record", noted)
+    cluster = Cluster((1, 2, 3))
+    cluster.create("t", partitions=3, replicas=3)
+    epochs = tuple(cluster.image.brokers[broker].epoch for broker in (2, 3))
+    cluster.put_partition("t", PartitionRecord((2, 3, 1), (2, 3), 2, 5, isr_epochs=epochs), 1)
+    cluster.apply(listed(cluster, {TopicPartition("t", index): "reason" for index in (0, 1)}))
+    cluster.apply(elect_leaders(cluster.image, ElectionRules()))
+    assert decided == [0]
+    # The one without the replica in its ISR has nothing to decide.
+    topic = cluster.image.topics["t"]
+    assert next_record(cluster.image, ElectionRules(), topic, topic.partitions[1]) is None
 
 
 FULL = {NAME: "No space left on device"}
