@@ -307,6 +307,7 @@ def test_r19_n9_a_batch_that_arrives_after_its_end_txn_is_refused(
     held.wait()
     end_transaction(wire, producer, commit=True, version=versions["end"])
     wait_until(lambda: is_decided(wire, topic), "the transaction is over")
+    wait_until(lambda: is_complete(wire, topic), "the coordinator has completed the transaction")
     held.release()
     late = through.answer().responses[0].partition_responses[0]
     assert ErrorCode(late.error_code) in CODES_OF_NO_TRANSACTION
