@@ -111,7 +111,7 @@ bench-floods: $(READY)  ## the latency of a producer while other clients connect
 	$(BIN)/python -m benchmarks.floods $(if $(REALTIME),--realtime)
 
 bench-failover: $(READY)  ## the time from the kill of a leader to the next acknowledgment, 5 min (etcd); SESSIONS="2 9", KILLS=10
-	$(BIN)/python -m benchmarks.failover $(if $(SESSIONS),--sessions $(SESSIONS)) $(if $(KILLS),--kills $(KILLS))
+	$(BIN)/python -m benchmarks.failover $(if $(SESSIONS),--sessions $(SESSIONS)) $(if $(filter-out 0,$(KILLS)),--kills $(KILLS))
 
 bench-commands: $(READY)  ## the processor time of short commands, 2 min; PROGRAMS="a/bin/oncelog b/bin/oncelog"
 	$(BIN)/python -m benchmarks.commands $(PROGRAMS)
