@@ -12,10 +12,10 @@ import msgspec
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.batches import Batches
-from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImage
+from oncelog_server.cluster.image import ClusterImage, PartitionImage
 from oncelog_server.cluster.members import Replica
 from oncelog_server.cluster.partition_change import Candidates, ElectionRules
-from oncelog_server.cluster.store import Created, Delete, Put, Write
+from oncelog_server.cluster.store import Compare, Created, Delete, Put, Write
 from oncelog_server.topic_partition import TopicPartition
 
 # Of a reason in the metadata store.
@@ -44,41 +44,41 @@ def failed_replica_writes(
 
     A replica that only refuses appends is listed if the others can take them: without it, the ISR
     is at least the min ISR. Otherwise readers would lose their leader, and producers would win
-    nothing. A partition that is unknown, or has no replica on the broker, is not listed.
+    nothing. The write compares that these others are still not listed, because the disks of a
+    cluster may become full at the same moment. A partition that is unknown, or has no replica on the broker, is not listed.
     """
     batches: Batches[Replica] = Batches([Created(records.broker_key(broker_id), broker_epoch)])
     wanted: dict[Replica, str] = {}
+    conditions: dict[Replica, list[Compare]] = {}
     for name, reason in {**unserved.refusing, **unserved.offline}.items():
         topic, partition = image.topics.get(name.topic), image.partition(*name)
         if topic is None or partition is None or broker_id not in partition.replicas:
             continue
         replica = broker_id, topic.id, name.partition
-        if (
-            name in unserved.offline
-            or replica in image.failed
-            or _others_suffice(image, rules, topic, partition, broker_id)
-        ):
+        if name in unserved.offline or replica in image.failed:
             wanted[replica] = reason
+            continue
+        others = _other_members(image, partition, broker_id)
+        if len(others) >= max(rules.min_isr(topic, partition), 1):
+            wanted[replica] = reason
+            conditions[replica] = [
+                Created(_key((other, topic.id, name.partition)), 0) for other in others
+            ]
     for replica, reason in wanted.items():
         if replica not in image.failed:
             value = records.encode(records.FailedRecord(reason[:_MAX_REASON]))
-            batches.add(replica, (), Put(_key(replica), value, lease_id))
+            compare = conditions.get(replica, ())
+            batches.add(replica, compare, Put(_key(replica), value, lease_id))
     for replica in image.failed:
         if replica[0] == broker_id and replica not in wanted:
             batches.add(replica, (), Delete(_key(replica)))
     return batches.writes()
 
 
-def _others_suffice(
-    image: ClusterImage,
-    rules: ElectionRules,
-    topic: TopicImage,
-    partition: PartitionImage,
-    broker_id: int,
-) -> bool:
+def _other_members(image: ClusterImage, partition: PartitionImage, broker_id: int) -> list[int]:
+    """Return the other members of the ISR that can serve the partition."""
     candidates = Candidates(image, partition)
-    others = [id for id in partition.isr if id != broker_id and candidates.serves(id)]
-    return len(others) >= max(rules.min_isr(topic, partition), 1)
+    return [id for id in partition.isr if id != broker_id and candidates.serves(id)]
 
 
 def _key(replica: Replica) -> str:

@@ -130,3 +130,13 @@ def test_the_last_replicas_with_full_disks_stay_readable() -> None:
     assert listed(cluster, {}, FULL) == [], "it is on the list until it takes appends again"
     cluster.apply(listed(cluster, {}))
     assert cluster.image.failed == {}
+
+
+def test_disks_that_are_full_at_the_same_moment_leave_enough_replicas_in_the_isr() -> None:
+    """The brokers decide from the same image."""
+    cluster = cluster_with(WHOLE)
+    first, second = (listed(cluster, {}, FULL, broker=broker) for broker in (1, 2))
+    assert cluster.apply(first)
+    assert not cluster.apply(second)
+    assert listed(cluster, {}, FULL, broker=2) == []
+    assert elect(cluster) == (2, (2, 3))
