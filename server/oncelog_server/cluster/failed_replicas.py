@@ -45,7 +45,8 @@ def failed_replica_writes(
     A replica that only refuses appends is listed if the others can take them: without it, the ISR
     is at least the min ISR. Otherwise readers would lose their leader, and producers would win
     nothing. The write compares that these others are still not listed, because the disks of a
-    cluster may become full at the same moment. A partition that is unknown, or has no replica on the broker, is not listed.
+    cluster may become full at the same moment. A partition that is unknown, or has no replica on
+    the broker, is not listed.
     """
     batches: Batches[Replica] = Batches([Created(records.broker_key(broker_id), broker_epoch)])
     wanted: dict[Replica, str] = {}
