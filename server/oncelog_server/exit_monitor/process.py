@@ -86,16 +86,14 @@ class ExitMonitorProcess(asyncio.SubprocessProtocol):
         self._is_closed = True
         if self._restart is not None:
             self._restart.cancel()
-        ending: list[asyncio.Future[None]] = []
         if self._starting is not None:
+            # A start that is cancelled may leave its process behind.
+            await asyncio.wait([self._starting], timeout=CLOSE_S)
             self._starting.cancel()
-            ending.append(self._starting)
+        self._close_transport()
         if self._exited is not None:
-            self._close_transport()
-            ending.append(self._exited)
-        if ending:
             # A loop that is closed before its process has ended logs a defect.
-            await asyncio.wait(ending, timeout=CLOSE_S)
+            await asyncio.wait([self._exited], timeout=CLOSE_S)
 
     # --- the child
 

@@ -211,6 +211,16 @@ async def test_a_closed_monitor_leaves_the_lease(real_etcd: Etcd) -> None:
     assert leases.lives(lease_id)
 
 
+async def test_a_monitor_that_is_closed_while_it_starts_leaves_no_process(real_etcd: Etcd) -> None:
+    for turns in range(4):
+        async with own_monitor(real_etcd) as (monitor, processes):
+            monitor.start()
+            for _ in range(turns):
+                await asyncio.sleep(0)  # the close comes after this turn of the loop
+            await monitor.close()
+            assert not processes(), "a loop must not end before its processes"
+
+
 async def test_another_monitor_starts_if_one_dies(
     real_etcd: Etcd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
