@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
@@ -17,6 +20,7 @@ from oncelog_server.self_fencing import CheckedRequests, CheckedTimers, SelfFenc
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.manual_timers import ManualTimers
 from tests.server.partition.partitions import partition, refusal, waiter
+from tests.server.replication.brokers import cluster
 from tests.server.storage.memory_files import MemoryFiles
 
 TTL_MS = 9_000
@@ -166,3 +170,18 @@ def test_after_the_stop_nothing_changes(world: World) -> None:
     world.authority.end()
     world.advance(2 * TTL_MS)
     assert world.led.is_leader
+
+
+async def test_the_timers_of_a_broker_s_requests_look_at_its_authority(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as found:
+        broker = found.brokers[1]
+        fencing = broker._self_fencing
+        assert fencing is not None
+        assert not broker.partitions.is_suspended
+        # The process was paused beyond the end of its registration.
+        fencing._boottime_ms = lambda: broker.metadata.membership.authority.valid_until_ms + 1
+        elapsed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        broker.services.timers.call_later(
+            0, lambda: elapsed.set_result(broker.partitions.is_suspended)
+        )
+        assert await elapsed
