@@ -235,7 +235,7 @@ class BackgroundTasks:
         After a crash, the old entries would truncate a new topic of the same name, or make it look
         as if it had lost records. So the creation of a topic waits for `forgotten`.
         """
-        if self._settings.oncelog_etcd_endpoints:
+        if self._settings.has_metadata_elsewhere:
             self._seen = SeenRevision(new.revision, new.restored_at)
         for topic in delta.topics_deleted:
             self._deleted[topic.name] = None
