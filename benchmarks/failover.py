@@ -177,6 +177,8 @@ def main() -> None:
     add("--set", action="append", default=[], help="NAME=VALUE, for the brokers")
     add("--json", type=Path, help="a file for the result")
     args = parser.parse_args()
+    if args.kills < 1:
+        parser.error("--kills must be at least 1")
     rows: list[FailOvers] = []
     for session_s in args.sessions:
         with tempfile.TemporaryDirectory(prefix="oncelog-failover-") as folder:

@@ -68,7 +68,7 @@ Examples:
 _file = click.argument("file", type=click.Path(path_type=Path))
 
 
-class _Ids(click.ParamType):  # type: ignore[type-arg]
+class _Ids(click.ParamType):  # type: ignore[type-arg]  # click 8.4 made it generic
     """Broker ids, separated by commas."""
 
     name = "IDS"
