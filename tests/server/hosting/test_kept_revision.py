@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pytest
 
@@ -25,7 +27,7 @@ from oncelog_server.topic_partition import TopicPartition
 from tests.server.hosting.test_replica_manager import directories
 from tests.server.metadata.brokers import until
 from tests.server.metadata.memory_store import MemoryStore
-from tests.server.test_cluster_start import refused, started, store
+from tests.server.test_cluster_start import Elsewhere, refused, settings_of, started, store
 
 
 class Disk:
@@ -189,3 +191,25 @@ async def test_a_replica_that_the_disk_refused_is_opened_when_the_revision_is_du
         await until(is_opened)
         assert directories(tmp_path, "moved") == ["moved-0"]
         assert seen(tmp_path) >= moved_at
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [{}, {"oncelog_etcd_endpoints": (), "first_broker": "first"}],
+    ids=["etcd", "another broker of the machine"],
+)
+async def test_a_checkpoint_notes_changes_without_a_new_replica(
+    tmp_path: Path, elsewhere: dict[str, Any]
+) -> None:
+    settings = replace(settings_of(tmp_path, 1), **elsewhere)
+    broker = Broker(settings, Elsewhere(tmp_path, store()))
+    await broker.start()
+    try:
+        await broker.metadata.create_topics([NewTopic("t")])
+        await until(lambda: seen(tmp_path) == broker.metadata.image.revision)
+        await broker.metadata.alter_topic_settings("t", lambda own: {**own, "retention.ms": "1"})
+        assert seen(tmp_path) < broker.metadata.image.revision
+        assert await broker._background_tasks.last_checkpoint() is None
+        assert seen(tmp_path) == broker.metadata.image.revision
+    finally:
+        await broker.stop()
