@@ -101,8 +101,8 @@ REPLICATION_MUTANTS: Final = (
         "F11",
         "an append wakes no follower",
         f"{_PARTITION}/partition.py",
-        "            self.follower_waiters.wake_all()\n",
-        "            pass\n",
+        "            self.follower_waiters.wake_all()\n        log = self._log\n",
+        "            pass\n        log = self._log\n",
         ("tests/server/handlers/test_follower_fetch.py",),
     ),
     Mutant(

@@ -81,6 +81,7 @@ def fetch(
         max_wait_ms=limits.max_wait_ms if waits is None else waits.limit(limits.max_wait_ms),
         timers=timers,
         is_follower=follower is not None,
+        has_newer_high_watermark=result.has_newer_high_watermark,
         waits=None if waits is None else waits.parked,
     )
     if not is_large:

@@ -4,6 +4,7 @@ partitions changes or its timer fires."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.read import FetchResult
@@ -11,17 +12,23 @@ from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.waiting import ReadWaiters
 from oncelog_server.timers import Timer, Timers
 
+# The longest time after which a follower learns a new high watermark. The next records bring it too.
+# A response at once would double the requests of a follower under load.
+HIGH_WATERMARK_DELAY_MS: Final = 20
+
 
 class ParkedFetch:
     """Repeats the read after each change of a partition. The Fetch ends when there is enough data
     or an error, or when the timer fires. `read` returns a Deferred if it needs several turns of the
-    loop. Several changes in one turn of the loop cause a single read. A follower also wakes at an
-    append that is not committed yet. `waits` is then the set of parked fetches that can be ended
-    early."""
+    loop. Several changes in one turn of the loop cause a single read.
+
+    A follower wakes at an append that is not committed yet. A new high watermark alone ends its
+    Fetch HIGH_WATERMARK_DELAY_MS later; with `has_newer_high_watermark` there is one already.
+    `waits` is the set of followers' parked fetches that can be ended early."""
 
     __slots__ = (
         "_is_follower", "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions",
-        "_read", "_scheduled", "_timer", "_timers", "_waits", "answer",
+        "_read", "_scheduled", "_timer", "_timers", "_waits", "_watermark_timer", "answer",
     )  # fmt: skip
 
     def __init__(
@@ -33,6 +40,7 @@ class ParkedFetch:
         max_wait_ms: int,
         timers: Timers,
         is_follower: bool = False,
+        has_newer_high_watermark: bool = False,
         waits: ReadWaiters | None = None,
     ) -> None:
         self.answer: Deferred[FetchResult] = Deferred()
@@ -47,12 +55,16 @@ class ParkedFetch:
         self._is_stale = False
         self._is_late = False
         wake = self._wake  # one bound method for all partitions
+        advanced = self._high_watermark_advanced if is_follower else wake
         for partition in partitions:
-            partition.read_waiters.add(wake)
+            partition.read_waiters.add(advanced)
             if is_follower:
                 if partition.follower_waiters is None:
                     partition.follower_waiters = ReadWaiters()
                 partition.follower_waiters.add(wake)
+        self._watermark_timer: Timer | None = None
+        if has_newer_high_watermark:
+            self._high_watermark_advanced()
         self._waits = waits
         if waits is not None:
             waits.add(self._time_is_up)
@@ -63,6 +75,11 @@ class ParkedFetch:
         if not self._scheduled:
             self._scheduled = True
             self._timers.call_soon(self._look)
+
+    def _high_watermark_advanced(self) -> None:
+        if self._watermark_timer is None:
+            delay_ms = HIGH_WATERMARK_DELAY_MS
+            self._watermark_timer = self._timers.call_later(delay_ms, self._time_is_up)
 
     def _look(self) -> None:
         self._scheduled = False
@@ -106,10 +123,13 @@ class ParkedFetch:
 
     def _release(self) -> None:
         self._timer.cancel()
+        if self._watermark_timer is not None:
+            self._watermark_timer.cancel()
         if self._waits is not None:
             self._waits.discard(self._time_is_up)
         wake = self._wake
+        advanced = self._high_watermark_advanced if self._is_follower else wake
         for partition in self._partitions:
-            partition.read_waiters.discard(wake)
+            partition.read_waiters.discard(advanced)
             if self._is_follower and partition.follower_waiters is not None:
                 partition.follower_waiters.discard(wake)

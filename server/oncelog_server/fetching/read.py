@@ -53,15 +53,13 @@ class PartitionResult(msgspec.Struct):
             or read.log_start_offset != wanted.last_sent_log_start_offset
         )
 
-    def is_urgent(self) -> bool:
-        """Return True if the reader must not wait for more records: it must truncate, or it is a
-        follower that does not know the high watermark yet (KIP-1166). A follower knows the high
-        watermark that was sent last."""
-        if self.read is None or self.diverging is not None:
-            return True
+    def has_newer_high_watermark(self) -> bool:
+        """Return True if the reader is a follower that does not know the high watermark yet
+        (KIP-1166). A follower knows the high watermark that was sent last."""
         known = self.wanted.follower_high_watermark
         return (
             known != HIGH_WATERMARK_UNUSED
+            and self.read is not None
             and max(known, self.wanted.last_sent_high_watermark) < self.read.high_watermark
         )
 
@@ -76,11 +74,13 @@ class PartitionResult(msgspec.Struct):
 
 
 class FetchResult(msgspec.Struct):
-    """`is_urgent`: the response must not wait for more records."""
+    """`is_urgent`: the response must not wait for more records. `has_newer_high_watermark`: it
+    must not wait long, see `PartitionResult`."""
 
     partitions: list[PartitionResult]
     size: int
     is_urgent: bool
+    has_newer_high_watermark: bool = False
 
 
 def count_throttled(throttle: ReplicationQuota, result: FetchResult) -> None:
@@ -117,7 +117,7 @@ def read_partitions(
     does not serve. A follower reads up to the log end, whatever the isolation level."""
     results: list[PartitionResult] = []
     size = 0
-    is_urgent = False
+    is_urgent = has_newer_high_watermark = False
     for partition in wanted:
         left = max(min(partition.max_bytes, max_bytes - size), 0)
         try:
@@ -126,7 +126,9 @@ def read_partitions(
                 result = _read_one(partition, found, isolation, left, size)
             else:
                 result = _read_for_follower(partition, found, follower, left, size)
-                is_urgent = is_urgent or result.is_urgent()
+                has_newer_high_watermark = (
+                    has_newer_high_watermark or result.has_newer_high_watermark()
+                )
         except Refused as refused:
             result = PartitionResult(partition, refused.code)
             is_urgent = True
@@ -136,7 +138,7 @@ def read_partitions(
             is_urgent = is_urgent or result.diverging is not None
         results.append(result)
         yield
-    return FetchResult(results, size, is_urgent)
+    return FetchResult(results, size, is_urgent, has_newer_high_watermark)
 
 
 def _read_one(

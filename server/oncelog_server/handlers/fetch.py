@@ -373,6 +373,10 @@ def _partition(found: PartitionResult) -> PartitionData:
             for aborted in read.aborted
         ],
         records=b"" if read.records is None else read.records,
+        # Without these, three defaults are made.
+        diverging_epoch=None,
+        current_leader=None,
+        snapshot_id=None,
     )
     if found.diverging is not None:
         epoch, end_offset = found.diverging

@@ -158,7 +158,7 @@ class Partition:
         NOT_LEADER_OR_FOLLOWER, and parked fetches wake."""
         self.is_leader = self.leads = False
         self.commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self.read_waiters.wake_all()
+        self._wake_readers()
 
     def suspend(self) -> None:
         """Do not act as the leader until `resume`, because the cluster may have elected another.
@@ -179,7 +179,12 @@ class Partition:
             self.on_offline(self)
             self.commit_waiters.fail(ErrorCode.KAFKA_STORAGE_ERROR)
         finally:
-            self.read_waiters.wake_all()
+            self._wake_readers()
+
+    def _wake_readers(self) -> None:
+        if self.follower_waiters is not None:
+            self.follower_waiters.wake_all()
+        self.read_waiters.wake_all()
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
         """Raise Refused unless the partition is online, and this broker leads it in the client's

@@ -169,15 +169,15 @@ def test_a_follower_with_a_log_that_differs_gets_the_place_and_does_not_count() 
 
 
 @pytest.mark.parametrize(
-    ("known", "is_urgent"),
+    ("known", "is_newer"),
     [(HIGH_WATERMARK_UNUSED, False), (3, False), (2, True), (-1, True)],
 )
-def test_KIP1166_a_follower_behind_the_high_watermark_does_not_wait(
-    known: int, is_urgent: bool
+def test_KIP1166_a_follower_behind_the_high_watermark_is_recognized(
+    known: int, is_newer: bool
 ) -> None:
     leader = led()
     fetched(leader, 3, 3)
-    assert read(leader, 3, high_watermark=known).is_urgent is is_urgent
+    assert read(leader, 3, high_watermark=known).has_newer_high_watermark is is_newer
 
 
 def test_KIP1166_a_high_watermark_that_was_sent_is_known() -> None:
@@ -194,4 +194,4 @@ def test_KIP1166_a_high_watermark_that_was_sent_is_known() -> None:
 
     first = result()
     only(first).mark_sent()
-    assert (first.is_urgent, result().is_urgent) == (True, False)
+    assert (first.has_newer_high_watermark, result().has_newer_high_watermark) == (True, False)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.fetching.parked import ParkedFetch
+from oncelog_server.fetching.parked import HIGH_WATERMARK_DELAY_MS, ParkedFetch
 from oncelog_server.fetching.read import FetchResult, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
+from oncelog_server.partition.follower_fetch import FetchingFollower
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition import Partition
 from oncelog_server.slices import at_its_end
@@ -211,3 +212,91 @@ def test_I19_a_client_that_hangs_up_leaves_nothing_behind() -> None:
     reader.timers.run_soon()
     assert not parked.answer.done
     assert reader.reads == 0
+
+
+class Follower:
+    """Followers 1 and 2 of one partition. Follower 1 waits at the leader's log end."""
+
+    def __init__(self) -> None:
+        self.led = partition(isr=(0, 1, 2), replicas=(0, 1, 2))
+        self.timers = ManualTimers()
+        self.known = 0
+
+    def read(self, broker_id: int, offset: int, *, is_repeated: bool = False) -> FetchResult:
+        fetched = FetchedPartition(
+            PartitionKey("topic", 0), offset, 10_000, follower_high_watermark=self.known
+        )
+        follower = FetchingFollower(broker_id, 5, 5, NOW_MS, is_repeated=is_repeated)
+        return at_its_end(read_partitions([fetched], lambda key: self.led, RU, 10_000, follower))
+
+    def park(self, offset: int) -> ParkedFetch:
+        first = self.read(1, offset)
+        return ParkedFetch(
+            [self.led],
+            lambda: self.read(1, offset, is_repeated=True),
+            min_bytes=1,
+            max_wait_ms=WAIT_MS,
+            timers=self.timers,
+            is_follower=True,
+            has_newer_high_watermark=first.has_newer_high_watermark,
+        )
+
+    @property
+    def is_released(self) -> bool:
+        return not (self.timers.waiting or self.led.read_waiters or self.led.follower_waiters)
+
+
+@pytest.mark.parametrize("is_known_at_once", [True, False])
+def test_KIP1166_a_follower_learns_a_new_high_watermark_soon(is_known_at_once: bool) -> None:
+    """Follower 1 or follower 2 is the last one to have the record, so the high watermark advances
+    before or after the Fetch of follower 1 is parked."""
+    follower = Follower()
+    follower.led.append(batch(), now_ms=NOW_MS)
+    if is_known_at_once:
+        follower.read(2, 1)
+    parked = follower.park(1)
+    follower.read(2, 1)
+    assert follower.led.high_watermark == 1
+    follower.timers.advance(HIGH_WATERMARK_DELAY_MS - 1)
+    assert not parked.answer.done
+    follower.timers.advance(1)
+    (found,) = parked.answer.value.partitions
+    assert found.read is not None
+    assert (found.read.high_watermark, found.read.records) == (1, None)
+    assert follower.is_released
+
+
+def test_KIP1166_the_next_records_bring_the_high_watermark() -> None:
+    """A response for the high watermark alone would cost a broker under load a cycle of requests
+    for each record."""
+    follower = Follower()
+    follower.led.append(batch(), now_ms=NOW_MS)
+    parked = follower.park(1)
+    follower.read(2, 1)
+    follower.led.append(batch(), now_ms=NOW_MS)
+    follower.timers.run_soon()
+    (found,) = parked.answer.value.partitions
+    assert found.read is not None
+    assert (found.read.high_watermark, parked.answer.value.size) == (1, SIZE)
+    assert follower.is_released
+
+
+def test_a_follower_that_knows_the_high_watermark_waits() -> None:
+    follower = Follower()
+    parked = follower.park(0)
+    follower.timers.advance(WAIT_MS - 1)
+    assert not parked.answer.done
+    follower.timers.advance(1)
+    assert parked.answer.value.size == 0
+
+
+@pytest.mark.parametrize("event", [Partition.resign, lose_leadership, lose_disk])
+def test_a_partition_that_is_no_longer_served_wakes_its_follower(
+    event: Callable[[Partition], None],
+) -> None:
+    follower = Follower()
+    parked = follower.park(0)
+    event(follower.led)
+    follower.timers.run_soon()
+    assert parked.answer.value.partitions[0].code is not ErrorCode.NONE
+    assert follower.is_released
