@@ -187,15 +187,21 @@ class EncoderSource(Source):
         for field in fields:
             held = f"{value}.{field.name}"
             with self.block(f"if {self._differs(field, held)}:"):
-                parts = self.fresh("s")
                 self.line(f"if not {count}: {section} = []")
                 self.line(f"{count} += 1")
+                tag = write_uvarint(field.tag or 0)
+                if isinstance(field.type, Primitive) and field.type.format and len(tag) == 1:
+                    size = _struct.calcsize(">" + field.type.format)
+                    pack = self.layout(f"BB{field.type.format}", "pack")
+                    self.line(f"{section}.append({pack}({field.tag}, {size}, {held}))")
+                    continue
+                parts = self.fresh("s")
                 self.line(f"{parts} = []")
                 self._append = f"{parts}.append"
                 self._value(field.type, held, field.nullable(self.version))
                 self._flush()
                 self._append = outer
-                self.line(f"{section}.append({write_uvarint(field.tag or 0)!r})")
+                self.line(f"{section}.append({tag!r})")
                 self.line(f"{section}.append(uvarint(sum(map(len, {parts}))))")
                 self.line(f"{section}.extend({parts})")
         with self.block(f"if {count}:"):
@@ -205,6 +211,11 @@ class EncoderSource(Source):
 
     def _differs(self, field: Field, held: str) -> str:
         if isinstance(field.type, Nested):
+            inner = schema_of(field.type.of).fields
+            if all(isinstance(part.type, Primitive) for part in inner):
+                # Much faster than the comparison of two structs, and Fetch has four of these.
+                parts = (f"{held}.{part.name} != {part.default!r}" for part in inner)
+                return f"{held} is not None and ({' or '.join(parts)})"
             default = self.constant("D", field.type.of())
             return f"{held} is not None and {held} != {default}"
         if field.default is Default:
