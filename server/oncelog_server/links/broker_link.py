@@ -110,7 +110,9 @@ class BrokerLink(asyncio.BufferedProtocol):
         self.port = port
         self._client_id = client_id
         self._timeout_s = timeout_s
+        # One timer for many requests: it looks at `_expires_s`, the loop's time of the timeout.
         self._alarm: asyncio.TimerHandle | None = None
+        self._expires_s = math.inf
         self._requests = Requests(client_id)
         self._shared = SharedBuffer()
         self._frames = FrameReader(self._shared, MAX_FRAME_SIZE)
@@ -184,13 +186,22 @@ class BrokerLink(asyncio.BufferedProtocol):
         self._watch()
 
     def _watch(self) -> None:
-        """Restart the timeout if requests are in flight."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        if self._in_flight:
-            loop = asyncio.get_running_loop()
-            self._alarm = loop.call_later(self._timeout_s, self._too_late)
+        """Restart the timeout if requests are in flight, else end it."""
+        if not self._in_flight:
+            self._expires_s = math.inf
+            return
+        loop = asyncio.get_running_loop()
+        self._expires_s = loop.time() + self._timeout_s
+        if self._alarm is None:
+            self._alarm = loop.call_at(self._expires_s, self._look_at_time)
+
+    def _look_at_time(self) -> None:
+        self._alarm = None
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._expires_s < math.inf:
+            self._alarm = loop.call_at(self._expires_s, self._look_at_time)
+        elif self._in_flight:
+            self._too_late()
 
     def _too_late(self) -> None:
         log.warning("no response from broker", host=self.host, port=self.port)
