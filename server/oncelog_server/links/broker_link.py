@@ -315,7 +315,9 @@ class BrokerLink(asyncio.BufferedProtocol):
         lost = [*self._in_flight.values(), *(answered for _, _, answered in self._unsent)]
         self._in_flight.clear()
         self._unsent.clear()
-        self._watch()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
         for answered in lost:
             answered(None)
 
