@@ -117,6 +117,10 @@ def _known(entry: JaasEntry) -> JaasModule:
         raise JaasError(f"has login module {name}: {_REFUSED[name]}")
     if name not in LoginModule.__members__.values():
         # Only what looks like a class is shown, because a password may be in its place.
-        shown = f"login module {name}, " if _LOOKS_LIKE_MODULE.fullmatch(name) else ""
-        raise JaasError(f"has {shown}none of {', '.join(LoginModule)}")
+        shown = (
+            f"the unknown login module {name}"
+            if _LOOKS_LIKE_MODULE.fullmatch(name)
+            else ("no known login module")
+        )
+        raise JaasError(f"has {shown}: use one of {', '.join(LoginModule)}")
     return JaasModule(LoginModule(name), entry.options)

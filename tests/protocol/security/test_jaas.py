@@ -84,8 +84,14 @@ def test_a_value_is_unquoted_as_in_java(text: str, value: str) -> None:
         ("PlainLoginModule required; PlainLoginModule required;", "has 2 login modules, not 1"),
         ("5 required;", "something else than a class"),
         ("x.Krb5LoginModule required;", "Krb5LoginModule: GSSAPI .Kerberos. is not supported"),
-        ("x.JndiLoginModule required;", "has login module JndiLoginModule, none of PlainLogin"),
-        ("x required;", "has none of PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule"),
+        (
+            "x.JndiLoginModule required;",
+            "has the unknown login module JndiLoginModule: use one of Plain",
+        ),
+        (
+            "x required;",
+            "has no known login module: use one of PlainLoginModule, ScramLoginModule, OAuth",
+        ),
         ("PlainLoginModule required a=\udc80;", "is not valid UTF-8"),
     ],
 )
