@@ -52,12 +52,12 @@ EXTENSIONS: Final[dict[str, tuple[str, str, str]]] = {
     "export": (
         "oncelog_server.salvage.cluster_commands",
         "export",
-        "Write the metadata of a cluster in etcd to a new FILE, while the brokers run or not.",
+        "Write the metadata of a cluster from etcd to a new FILE. The brokers may run meanwhile.",
     ),
     "import": (
         "oncelog_server.salvage.cluster_commands",
         "import_",
-        "Write the metadata of an export to an etcd that has lost it.",
+        "Write exported metadata to an etcd that has lost the metadata of its cluster.",
     ),
     "recover": (
         "oncelog_server.salvage.cluster_commands",
@@ -87,7 +87,8 @@ class ClusterGroup(ToolGroup):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the names of verbs. None is imported, because the broker may not be there."""
+        """Complete the names of verbs, without importing them: the broker's package may not be
+        installed."""
         from click.shell_completion import CompletionItem
 
         shown = {
@@ -151,8 +152,8 @@ def info(*, output: str, **_: object) -> None:
 @connection_options
 @output_option
 def health(*, output: str, **_: object) -> None:
-    """Look for a metadata store without response, full disks, partitions offline or below min ISR,
-    missing replicas, hanging transactions and readers held back.
+    """Look for a metadata store that does not respond, full disks, partitions that are offline or
+    below min ISR, missing replicas, hanging transactions and readers that are held back.
 
     Exit code 1 if there is a problem. An open transaction by itself is no problem. `cluster doctor`
     checks more, and says what to do.
@@ -196,8 +197,8 @@ def doctor(*, output: str, **_: object) -> None:
 def brokers(*, output: str, **_: object) -> None:
     """List the brokers, stopped ones included, with the number of their partitions.
 
-    A fenced broker has registered, and is not alive. A suspended one responds and leads nothing,
-    because the metadata store (etcd) has not responded to it for a session.
+    A fenced broker has registered, but is not alive. A suspended broker responds, but leads
+    nothing, because the metadata store (etcd) has not responded to it for the length of a session.
     """
     show(COLUMNS, ask(broker_rows), output=output)
 

@@ -1,4 +1,4 @@
-"""The principal that a broker gives to a client, as far as the client's settings tell."""
+"""The principal that a broker gives to a client, as far as the client's settings show it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Checks the settings of TLS and SASL. Only a client that has such a setting imports this module.
 
-The errors name the setting, and never contain the value of a secret. Rules of Kafka's SaslConfigs,
-SslConfigs and JaasContext; names of the settings with underscores.
+The errors name the setting, and never contain the value of a secret. The rules are those of Kafka's
+SaslConfigs, SslConfigs and JaasContext. The names of the settings have underscores.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _REFUSED: Final[Mapping[str, str]] = {
     "ssl_engine_factory_class": _JAVA_CLASS,
     "ssl_provider": "it names a provider of the Java runtime; this client uses OpenSSL",
 }
+_OAUTH: Final = "org.apache.kafka.common.security.oauthbearer"
 # Settings of Kafka's clients that have no effect here, with the values that are accepted in files
 # of Kafka's clients. None stands for any value.
-_OAUTH: Final = "org.apache.kafka.common.security.oauthbearer"
 _WITHOUT_EFFECT: Final[Mapping[str, Collection[str] | None]] = {
-    # The token endpoint's URL says which of these classes serves.
+    # The URL of the token endpoint chooses between these classes: a file, or a server.
     "sasl_login_callback_handler_class": (
         f"{_OAUTH}.OAuthBearerLoginCallbackHandler",
         f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler",
@@ -70,7 +70,7 @@ _WITHOUT_EFFECT: Final[Mapping[str, Collection[str] | None]] = {
     "sasl_login_refresh_window_jitter": None,
     "sasl_login_retry_backoff_max_ms": None,
     "sasl_login_retry_backoff_ms": None,
-    # The context of Java. ssl.enabled.protocols chooses the versions.
+    # The name of Java's SSLContext. The versions are those of ssl.enabled.protocols.
     "ssl_protocol": ("TLS", "TLSv1.2", "TLSv1.3"),
     "ssl_keymanager_algorithm": ("SunX509", "PKIX"),
     "ssl_trustmanager_algorithm": ("SunX509", "PKIX"),
@@ -93,7 +93,7 @@ def unsupported_reason(name: str) -> str:
 
 def has_no_effect(name: str, value: str) -> bool:
     """Return True if a setting of Kafka's clients, with dots or underscores, changes nothing for
-    this client: it is about the Java runtime, or about Kerberos."""
+    this client: it is about the Java runtime, Kerberos, or the refresh of tokens."""
     plain = name.replace(".", "_").lower()
     if plain not in _WITHOUT_EFFECT:
         return False

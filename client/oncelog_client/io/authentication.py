@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # that the connections of a client do not do it at the same time (Kafka's SaslClientAuthenticator).
 _EARLIEST_RENEWAL: Final = 0.85
 _JITTER: Final = 0.10
-# Calls a broker: the request leaves behind the requests in flight; the result is its response.
+# Sends a request after the requests in flight, and returns its response.
 Call = Callable[[Any], Awaitable[Any]]
 
 
@@ -56,8 +56,8 @@ class Login:
             self._tokens = token_source(place)
 
     async def prepare(self, client: SaslClient, response: SaslResponse) -> None:
-        """Run the slow part of the step that follows a response on a thread. Connections that open
-        at the same time do the work once, because its result is cached."""
+        """Run the slow part of the next step on a thread. Connections that open at the same time do
+        the work once, because its result is cached."""
         work = preparation(client, response)
         if work is not None:
             async with self._preparing:
@@ -132,7 +132,8 @@ def renewal_ms(lifetime_ms: int) -> float:
 
 
 def refused(address: Address, error: AuthenticationFailed) -> AuthenticationError | ConnectError:
-    """Return the exception of a broker's refusal. A retriable code is a failed connect."""
+    """Return the exception for an error code of the broker. A retriable code means a failed
+    connect."""
     if error.code in RETRIABLE:
         return ConnectError(ConnectFailure(address, ConnectCause.FAILED, str(error)))
     failure = ConnectFailure(address, ConnectCause.AUTHENTICATION_FAILED, str(error))
