@@ -137,7 +137,10 @@ def _check(source: Path, target: Path) -> None:
 def _read(source: Path) -> _Found:
     found = find(source)
     if found.store is None or found.meta is None:
-        fail(f"{source}: {METADATA_FILE} or meta.properties is damaged: run storage recover first")
+        fail(
+            f"{source}: {METADATA_FILE} or meta.properties is damaged:"
+            " run oncelog storage recover first"
+        )
     image = ClusterImage.of(found.store)
     folders: list[str] = []
     refusals: list[str] = []
@@ -194,8 +197,8 @@ def _show(found: _Found, target: Path, controller: ControllerAddress, verbose: b
     ]
     if found.moves.ids:
         plans.append(
-            f"the records of {count(found.moves.ids, 'group or transactional id')} move to the "
-            "partition in which Apache Kafka looks for them"
+            f"the records of {count(found.moves.ids, 'id')} (groups, transactional ids) move to the"
+            " partition in which Apache Kafka looks for them"
         )
     show_lines("Plan", plans, verbose)
     show_lines("Cannot be exported", found.refusals, verbose)

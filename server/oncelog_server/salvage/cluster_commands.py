@@ -93,7 +93,7 @@ _ERRORS: Final = (DirectoryInUse, NeedsRecovery, OSError, StorageError, ValueErr
 @config_option
 @set_option
 def export(file: Path, config: Path | None, assignments: tuple[str, ...]) -> None:
-    """Write the metadata of a cluster in etcd to a new FILE, while the brokers run or not.
+    """Write the metadata of a cluster from etcd to a new FILE. The brokers may run meanwhile.
 
     It is the metadata at one moment: topics, ids, settings, users, access rules and quotas. It has
     no records of topics. FILE has the password hashes of users (SCRAM) and the secret that all
@@ -111,7 +111,7 @@ def export(file: Path, config: Path | None, assignments: tuple[str, ...]) -> Non
     )
 
 
-@click.command(epilog=IMPORT_EXAMPLES, short_help="Write an exported metadata to an empty etcd.")
+@click.command(epilog=IMPORT_EXAMPLES, short_help="Write exported metadata to an empty etcd.")
 @_file
 @config_option
 @set_option
@@ -120,7 +120,8 @@ def export(file: Path, config: Path | None, assignments: tuple[str, ...]) -> Non
 def import_(
     file: Path, config: Path | None, assignments: tuple[str, ...], yes: bool, verbose: bool
 ) -> None:
-    """Write the metadata of an export to an etcd that has lost it. Stop all brokers first.
+    """Write exported metadata to an etcd that has lost the metadata of its cluster. Stop all
+    brokers first.
 
     A broker that has seen later metadata than that of the export does not start then: `oncelog
     cluster recover` with the brokers' data directories finds the later topics and epochs. A data

@@ -46,7 +46,7 @@ def survey(path: Path) -> SurveyedDirectory:
     if meta is None:
         raise ValueError(f"{path} has no {META_PROPERTIES}, so its broker and cluster are unknown")
     facts = folder_facts(path)
-    # The plan counts on what was read, also after a power loss.
+    # The plan relies on what was read, even after a power loss.
     os.sync()
     return SurveyedDirectory(
         meta.node_id,
