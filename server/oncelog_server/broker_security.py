@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from oncelog_server.startup.first_users import FirstUser
 
 SECRET_BYTES: Final = 32
-# The variable of first_users.py. Most starts do not need that module.
+# The environment variable that first_users.py reads. Most starts do not import that module.
 FIRST_USERS: Final = "ONCELOG_BOOTSTRAP_USER_FILE"
 
 log = structlog.get_logger("oncelog.broker")
@@ -56,8 +56,9 @@ class BrokerSecurity:
         self._first_users: tuple[FirstUser, ...] = ()
 
     def check_users(self) -> None:
-        """Read the file of first users. Raise ValueError if access rules are in force, no super
-        user could ever log in, and no rule allows anything. Also raise it for an invalid file.
+        """Read the file of first users. Raise ValueError if every request would be denied: access
+        rules are in force, no super user could ever log in, no rule allows anything, and
+        `allow.everyone.if.no.acl.found` is false. Also raise it for an invalid file.
 
         Raises OSError if the file cannot be read.
         """
@@ -136,7 +137,8 @@ class BrokerSecurity:
         return self._metadata.follower.image.scram_credentials.get((mechanism, user))
 
     def of_links(self) -> Callable[[], LinkSecurity] | None:
-        """Return the security of the inter-broker listener, None for PLAINTEXT."""
+        """Return a function that makes the security of links to other brokers. Return None if the
+        inter-broker listener is PLAINTEXT."""
         name = inter_broker_listener(self._settings)
         (listener,) = (found for found in listeners_of(self._settings) if found.name == name)
         if listener.protocol is SecurityProtocol.PLAINTEXT:
@@ -156,7 +158,7 @@ class BrokerSecurity:
         return self._admissions is not None and self._admissions.has_tls
 
     def reload_certificates(self) -> None:
-        """Read the certificates of all listeners again. An event has the result."""
+        """Read the certificates of all listeners again. A log event reports the result."""
         if self._admissions is not None:
             self._admissions.reload()
 

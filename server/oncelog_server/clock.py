@@ -1,4 +1,5 @@
-"""The clocks of a broker. They are injected: no other code of the broker reads a clock."""
+"""The clocks of a broker. They are injected, so that the simulator has clocks of its own. Other
+edges read a clock only for limits of their own work."""
 
 from __future__ import annotations
 

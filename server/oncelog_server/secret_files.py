@@ -13,7 +13,7 @@ from typing import Final
 from oncelog_server.operating_system.file_modes import OF_OTHERS
 from oncelog_server.settings.sources import LookupFailed, UnreadableSource, properties_of
 
-# Secrets have some KiB. The limit keeps a wrong path from filling the memory.
+# A secret takes a few KiB. A wrong path must not fill the memory.
 MOST_BYTES: Final = 1 << 20
 
 
@@ -44,7 +44,7 @@ class SecretFiles:
         try:
             return properties_of(self._looked_up(path), path)
         except UnreadableSource:
-            # Java's message has a part of the file.
+            # The message of the parser may quote the file, and so a secret.
             raise LookupFailed(f"{path} is not a properties file") from None
 
     def file_of(self, folder: str, name: str) -> str:

@@ -78,7 +78,7 @@ class SelfFencing:
         self.check()
 
     def stop(self) -> None:
-        """Look at the authority no more. The partitions stay as they are."""
+        """Stop the checks of the authority. The partitions stay as they are."""
         self._authority.on_change = _do_nothing
         if self._timer is not None:
             self._timer.cancel()

@@ -34,7 +34,7 @@ class ClientHelloReader:
 
     def __init__(self) -> None:
         self.collected = bytearray()
-        # True if the client sends no more.
+        # True if the client has closed its side.
         self.has_ended = False
         # The position of the first record that is not whole, and the bytes of the message before.
         self._record = 0

@@ -59,7 +59,7 @@ class TlsEngine:
         self._failure: str | None = None
         # True from the end of the handshake.
         self.is_open = False
-        # True if the peer sends no more and `read` has returned all that it sent.
+        # True if the peer has ended and `read` has returned all that it sent.
         self.peer_closed = False
 
     def received(self, data: Bytes) -> None:
@@ -152,7 +152,7 @@ class TlsEngine:
                 # A call encrypts one record, which has at most 16 KiB.
                 written += self._tls.write(memoryview(data)[written:] if written else data)
         except ssl.SSLEOFError:
-            pass  # OpenSSL encrypts no more. `peer_closed` makes the caller close the connection.
+            pass  # OpenSSL no longer encrypts. `peer_closed` makes the caller close the connection.
         except ssl.SSLError as error:
             self._fail(self._reason_of(error))
 

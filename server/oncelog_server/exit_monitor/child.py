@@ -56,8 +56,8 @@ def _end(revocation: Revocation, monitored: Monitored, lease_id: int) -> None:
 
 
 def _say(monitored: Monitored, failure: str) -> None:
-    """Print what has happened to the errors of the broker, which can print no more. Then close
-    them, because a supervisor may read them to their end before it starts the broker again."""
+    """Print what has happened on the broker's standard error, because the broker cannot. Then close
+    it, because a supervisor may read it to its end before it starts the broker again."""
     text = f"the process of broker {monitored.broker_id} has ended, and was still registered: "
     if failure:
         text += "its registration ends with its session, or as soon as etcd responds: " + failure

@@ -31,8 +31,8 @@ API = ApiKey.API_VERSIONS
 NAMED_CLIENT_SINCE: Final = 3
 FEATURES_FROM_ZERO_SINCE: Final = 4
 ANY_NODE: Final = -1
-# librdkafka checks for Produce v0 to tell a new broker from an old one. The broker disconnects a
-# client that then sends Produce in a version below 3, as Kafka 4 does.
+# librdkafka checks for Produce v0 to distinguish a new broker from an old one. The broker
+# disconnects a client that then sends Produce in a version below 3, as Kafka 4 does.
 ADVERTISED_FROM: Final = {ApiKey.PRODUCE: 0}
 # Features that Kafka does not have. They are shown if a setting enables them.
 OWN_FEATURES: Final = {GROUP_TRANSACTIONS: GROUP_TRANSACTIONS_LEVEL}

@@ -1,4 +1,4 @@
-"""Remove the directories of partitions that this broker hosts no more.
+"""Remove the directories of partitions that this broker no longer hosts.
 
 A directory is renamed at once, to a name that no topic can have, so that a topic of the same name
 can be created. The renamed directories are deleted together, later and off the loop.

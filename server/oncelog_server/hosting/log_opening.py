@@ -131,7 +131,7 @@ class LogOpening:
         return partition
 
     def removed(self, name: TopicPartition) -> None:
-        """Drop what is noted of a partition that this broker hosts no more."""
+        """Drop the notes about a partition that this broker no longer hosts."""
         self._storage_failures.discard(name)
         self._refused_work.discard(str(name))
 

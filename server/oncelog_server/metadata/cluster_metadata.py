@@ -63,7 +63,7 @@ class ClusterMetadata:
     """The cluster's metadata as this broker sees and changes them.
 
     Call `start` first, or `load` and later `register`. Call `stop` at the end. The methods for
-    requests raise or return Refused, also if the store fails.
+    requests raise or return Refused, even if the store fails.
     """
 
     def __init__(

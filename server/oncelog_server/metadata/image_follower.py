@@ -36,8 +36,8 @@ class ImageFollower:
     """The image of the cluster. After `start` and until `stop`, each change of the store advances
     the image.
 
-    `failure` is the error that has ended this: the image advances no more. It is None before, and
-    after a stop. `on_failure` is called after each failure.
+    `failure` is the error after which the image no longer advances. It is None before, and after
+    a stop. `on_failure` is called after each failure.
     """
 
     def __init__(self, store: MetadataStore) -> None:
@@ -48,7 +48,7 @@ class ImageFollower:
         self._subscribers: list[Subscriber] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._watching: asyncio.Task[None] | None = None
-        # The reason why the image advances no more: `failure`, or the stop.
+        # The reason why the image no longer advances: `failure`, or the stop.
         self._ended: BaseException | None = None
 
     async def start(self) -> None:
@@ -123,7 +123,7 @@ class ImageFollower:
             raise LostMetadata("the metadata in etcd was restored while this broker ran")
 
     def _watch_ended(self, task: asyncio.Task[None]) -> None:
-        """Refuse all calls of `reached` that wait, because the image advances no more."""
+        """Refuse all calls of `reached` that wait, because the image no longer advances."""
         error = None if task.cancelled() else task.exception()
         self.failure = error
         self._ended = error or ConnectionError("the broker is stopping")

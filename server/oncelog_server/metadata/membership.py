@@ -65,9 +65,9 @@ class Membership:
     registration has it. With a store that ends with its process, no timer runs: the lease cannot
     end before the broker does.
 
-    If the image follows the store no more, this broker would not see that others lead, so it leaves
-    the cluster until its restart. With a store that ends with its process, no other can lead, and
-    the broker serves on what its image has.
+    If the image no longer follows the store, this broker would not see that others lead. So it
+    leaves the cluster until its restart. With a store that ends with its process, no other broker
+    can lead, and this one serves with the image that it has.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Membership:
             self._keeping = asyncio.create_task(self._keep(), name="membership")
 
     async def stop_keeping(self) -> None:
-        """Renew the registration no more."""
+        """Stop the renewal of the registration."""
         self._new = None
         if self._keeping is not None:
             self._keeping.cancel()
@@ -318,7 +318,7 @@ class Membership:
 
     async def _leave(self, failure: BaseException) -> None:
         """Leave the cluster until the restart of this process: the image is not that of the store,
-        or advances no more."""
+        or no longer advances."""
         self._new = None
         is_lost = isinstance(failure, LostMetadata)
         self._is_unheard = is_lost  # no later response can be of the same store

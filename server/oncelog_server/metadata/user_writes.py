@@ -23,7 +23,7 @@ from oncelog_server.security.acls import Acl, Pattern
 
 
 class UserWrites:
-    """Changes the records. The methods raise or return Refused, also if the store fails."""
+    """Changes the records. The methods raise or return Refused, even if the store fails."""
 
     def __init__(self, writer: ConditionalWriter) -> None:
         self._writer = writer

@@ -96,7 +96,7 @@ class IsrUpdates:
         partition.replicas.wait_for_joining(
             partition.log_end_offset, self._monotonic_ms(), self._max_lag_ms, self._epochs()
         )
-        # A follower that is not waited for any more may have held the high watermark back.
+        # The high watermark may have waited for a follower that has left the ISR.
         partition.recompute_high_watermark()
 
     def _expand(self, partition: Partition, fetched_since_ms: int = UNKNOWN) -> None:

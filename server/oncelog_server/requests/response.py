@@ -1,4 +1,4 @@
-"""The form of a response on its way from a handler to the connection, and of a failure."""
+"""The types of an encoded response, and the exception of a request that has failed by a defect."""
 
 from __future__ import annotations
 

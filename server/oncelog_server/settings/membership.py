@@ -52,7 +52,8 @@ class MembershipSettings(ImmutableSettings):
         Kind.INT,
         60_000,
         "How long a start waits for etcd, and for the end of another broker's registration with "
-        "the same node.id. An earlier process with the same data directory is not waited for.",
+        "the same node.id. A start does not wait for an earlier process with the same data "
+        "directory.",
         at_least(0),
     )
     auto_leader_rebalance_enable: bool = honoured(

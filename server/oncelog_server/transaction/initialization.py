@@ -57,10 +57,10 @@ class Initialization:
         self._others = others
 
     def run(self) -> Answer:
-        """Check and decide the request, after a wait if the principal has no producer id. Raises
-        Refused if the group has another generation, if the quota of new ids is spent, or if the
-        coordinator refuses."""
-        # All of it is repeated after the wait, because group and quota may have changed meanwhile.
+        """Check and decide the request, after a wait if the principal has no block of producer
+        ids. Raises Refused if the group has another generation, if the quota of new ids is spent,
+        or if the coordinator refuses."""
+        # The checks are repeated after the wait, because group and quota may have changed.
         return self._producer_ids.when_available(self._command.principal, self._decide)
 
     def _decide(self) -> Answer:
@@ -71,8 +71,9 @@ class Initialization:
         return self._init_checked(is_current=self._is_current(self._membership))
 
     def _decide_later(self, found: GroupGeneration) -> Answer:
-        """Decide after the response of the group's coordinator. While it is unavailable, the caller
-        has to retry, because an older generation must not be taken for a group without members."""
+        """Decide after the response of the group's coordinator. While that coordinator is
+        unavailable, the caller has to retry: without a response, a group with a newer generation
+        would seem to have no members."""
         membership = self._membership
         assert membership is not None
         try:
@@ -105,7 +106,8 @@ class Initialization:
         return True
 
     def _outdated(self, reason: Reason) -> Refused:
-        """Return the error for a generation that the group refuses for this reason."""
+        """Count the refused request, and return the error for a generation that the group refuses
+        for `reason`."""
         command = self._command
         self._transactions.refused_by_group(
             command.transactional_id,
@@ -123,7 +125,7 @@ class Initialization:
     def _init_new(self, *, is_current: bool) -> Answer:
         """Initialize a transactional id that is unknown, or that the caller's principal takes over
         from another one. The quota is charged first, because many requests may be in flight at
-        once. An error response takes the charge back, because the request was refused or must be
+        once. After an error the charge is taken back, because the request was refused or must be
         retried. There is one exception: if this broker does not coordinate the id any more, the
         charge stays, because the record of the id may be committed."""
         quota, client = self._quota, quota_client(self._caller)

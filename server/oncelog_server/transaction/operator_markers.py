@@ -33,7 +33,7 @@ def judge_by(missing: Mapping[int, Collection[TopicPartition]]) -> JudgeMarker:
 
 
 def cannot_judge(producer_id: int, partition: TopicPartition) -> ErrorCode:
-    """Return the code while a coordinator cannot tell which markers it will write."""
+    """Return the code while a coordinator does not know which markers it will write."""
     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 

@@ -68,7 +68,7 @@ class MissingPointers:
         if search is not self._search or not search.has_succeeded:
             return
         self._search = None
-        # If a shard was unloaded meanwhile, the search may have missed its ids, also if the shard
+        # If a shard was unloaded meanwhile, the search may have missed its ids, even if the shard
         # was loaded again in the same epoch.
         if search.shards == self._shards():
             self._searched = _epochs(search.shards)
