@@ -144,7 +144,7 @@ def _one(cluster: Cluster, admin: AdminClient, how: signal.Signals) -> float:
     """Return the time of one fail-over. All replicas are in sync again afterwards."""
     leader = cluster.brokers[_leader(admin)]
     # A new client, because one that has met a dead broker waits for up to reconnect.backoff.max.ms
-    # (10 s) before it connects to this broker again, also if that one has become the leader.
+    # (10 s) before it connects to this broker again, even if that one has become the leader.
     with SteadyProducer(cluster.address) as producer:
         producer.first_after(time.monotonic())
         # The phases of the client's timers and of the keepalives vary.

@@ -32,7 +32,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 def write(machine: Machine, first: int, *, transactional: bool = False) -> list[str]:
-    """Write 60 records, one to each partition by turns. Return them when all are acknowledged."""
+    """Write 60 records, one to each partition in turn. Return them when all are acknowledged."""
     settings = {"bootstrap.servers": machine.addresses, "acks": "all", "enable.idempotence": True}
     if transactional:
         settings["transactional.id"] = "writer"

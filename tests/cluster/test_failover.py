@@ -128,7 +128,7 @@ def test_without_an_exit_monitor_the_session_decides(
 
 
 def test_the_session_of_a_paused_leader_decides(cluster: Cluster) -> None:
-    """Its process may continue at any time, and counts on its lease until then."""
+    """Its process may continue at any time, and relies on its lease until then."""
     check_that_the_session_decides(cluster, signal.SIGSTOP)
 
 
@@ -147,7 +147,7 @@ def check_that_the_session_decides(cluster: Cluster, how: signal.Signals) -> Non
 def test_a_broker_that_lives_and_refuses_connections_stays_registered(
     tmp_path: Path, real_etcd: Etcd
 ) -> None:
-    """A firewall can refuse connections for a process that lives. Such a broker counts on its lease
+    """A firewall can refuse connections for a process that lives. Such a broker relies on its lease
     for a whole session, so no other broker may end it."""
     settings = {"oncelog.etcd.prefix": "/refusing/", **LONG_SESSION}
     cluster = Cluster(tmp_path, real_etcd, settings=settings)

@@ -26,7 +26,7 @@ ROUNDS = 30
 
 
 def test_each_broker_changes_at_once_what_another_has_created(cluster: Cluster) -> None:
-    """Each request goes to the next broker, when the one before has its response."""
+    """Each request goes to another broker than the request before, after the response to it."""
     steps = [
         CreateTopicsRequest([CreatableTopic("t", 1, 3)]),
         CreatePartitionsRequest([CreatePartitionsTopic("t", 2, None)]),

@@ -80,7 +80,7 @@ class Closing:
 
 @pytest.fixture
 def opened() -> Iterator[list[Producer | Consumer]]:
-    """The producers and consumers of a test. They are closed after the test, also if the test
+    """The producers and consumers of a test. They are closed after the test, even if the test
     closed them itself."""
     things: list[Producer | Consumer] = []
     yield things

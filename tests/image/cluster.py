@@ -42,7 +42,7 @@ ETCD_IMAGE: Final = "quay.io/coreos/etcd:v3.5.21"
 
 KILLS: Final = int(os.environ.get("ONCELOG_CLUSTER_KILLS", "0"))
 KILL_INTERVAL_S: Final = 15.0
-# The copiers' consumers have the least session that a broker grants by default.
+# The copiers' consumers have the shortest session that a broker allows by default.
 SESSION_MS: Final = 6_000
 TRANSACTION_MS: Final = 30_000
 COPIERS: Final = 2

@@ -1,4 +1,4 @@
-"""A producer id belongs to the user that got it, also after a crash of the broker (H49)."""
+"""A producer id belongs to the user that got it, even after a crash of the broker (H49)."""
 
 from __future__ import annotations
 

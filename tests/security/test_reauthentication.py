@@ -95,7 +95,7 @@ def lifetimes(count: int) -> Callable[[], bool]:
 def test_a_copy_loop_over_sessions_certificates_and_a_password(
     broker: SecuredOncelog, certificates: Certificates, tmp_path: Path
 ) -> None:
-    """Sessions end every three seconds. The broker gets new certificates, by turns with a signal
+    """Sessions end every three seconds. The broker gets new certificates, alternately with a signal
     and without, and the user gets another password. No connection is closed without need, and each
     record is copied once."""
     admin = AdminClient({"bootstrap.servers": broker.address_of("PLAINTEXT")})

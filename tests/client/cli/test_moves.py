@@ -61,7 +61,7 @@ def test_a_partition_without_a_leader_is_not_in_the_plan() -> None:
 
 @pytest.mark.parametrize("alive", [(1, 2, 3), (2, 3)])
 def test_a_drain_waits_for_no_partition_without_a_leader(alive: tuple[int, ...]) -> None:
-    """Its move would not end, also if the broker itself is alive."""
+    """Its move would not end, even if the broker itself is alive."""
     move = PartitionReassignment((1, 2), (2,), (1,))
     present = state(info(0, None, 1), info(1, None, 1), info(2, 2, 1, 2), alive=alive)
     plan, left = replicas_plan(present._replace(moving={B: move}), 1, {})

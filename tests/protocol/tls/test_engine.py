@@ -127,7 +127,7 @@ def test_a_side_that_has_got_close_notify_may_still_write(pair: Pair) -> None:
 
 @pytest.mark.parametrize("ending", ["end of the socket", "a cut record"])
 def test_a_response_to_a_killed_peer_is_no_failure(pair: Pair, ending: str) -> None:
-    """A killed process sends no close_notify, and no more reads."""
+    """A killed process sends no close_notify, and no longer reads."""
     client, server = pair
     client.write(b"request")
     carry(client, server)

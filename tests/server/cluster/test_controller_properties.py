@@ -210,7 +210,7 @@ class Model:
     def commit(self) -> None:
         """Move the high watermark, by the leader's knowledge of its followers."""
         partition = self.cluster.partition("t")
-        # While there is an ELR, the high watermark stands still, also if the min ISR has just been
+        # While there is an ELR, the high watermark stands still, even if the min ISR has just been
         # lowered: the controller has not cleared the ELR yet.
         if len(partition.isr) < self.min_isr or partition.elr:
             return

@@ -1,4 +1,4 @@
-"""A held request ends when the broker gives its response up, also if the response is to be lost."""
+"""A held request ends when the broker gives its response up, even if the response is to be lost."""
 
 from __future__ import annotations
 

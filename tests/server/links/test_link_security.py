@@ -141,7 +141,7 @@ async def test_a_link_without_credentials_names_the_setting(tmp_path: Path) -> N
 
 
 async def test_a_failure_is_logged_once_and_again_after_a_response(tmp_path: Path) -> None:
-    """The reason is in plain words, also if the other broker refuses the certificate of the link
+    """The reason is in plain words, even if the other broker refuses the certificate of the link
     after this end of the handshake (TLS 1.3)."""
     (tmp_path / "foreign").mkdir()
     required = "listener.name.ssl.ssl.client.auth=required"

@@ -25,7 +25,7 @@ def reads(**records: list[tuple[int, int]]) -> Poll:
 
 
 class Story:
-    """A history of operations. One completes every 10 us, and each lasts 5 us by default."""
+    """A history of operations. An operation completes every 10 us, and lasts 5 us by default."""
 
     def __init__(self) -> None:
         self.history = History()
