@@ -1,6 +1,6 @@
 """A broker of the exploration: the real partition, followers, ISR updates and fetcher, around the
 model of a log. The few lines that only the edges have are written again here: `follow_image` is
-`ReplicaManager._lead_or_follow`, `_Changes` is `write_isr`, `serve` is the Fetch handler."""
+`ReplicaManager._lead_or_follow`, `propose` is `write_isr`, `serve` is the Fetch handler."""
 
 from __future__ import annotations
 
