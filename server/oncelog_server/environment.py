@@ -93,8 +93,8 @@ class Environment(Protocol):
         ...
 
     def exit_monitor(self, settings: Settings) -> ExitMonitor | None:
-        """Return what ends the lease of the broker when its process has died. Return None if the
-        metadata store does so, or if a setting switches it off."""
+        """Return the exit monitor, which ends the lease of the broker when its process has died.
+        Return None if the metadata store does so, or if a setting switches the monitor off."""
         ...
 
     async def host_name(self) -> str:

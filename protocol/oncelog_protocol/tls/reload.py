@@ -21,8 +21,8 @@ FileVersion = tuple[int, int, int] | None
 
 
 def file_versions(settings: TlsSettings) -> tuple[FileVersion, ...]:
-    """Return what changes with each file of a store: its time in ns, its size and its number. A
-    file that is missing has None."""
+    """Return the version of each file of a store: its time in ns, its size and its inode number.
+    A missing file has None."""
     locations = (settings.keystore_location, settings.truststore_location)
     return tuple(_version(location) for location in locations if location is not None)
 

@@ -25,7 +25,7 @@ CLOSE_S: Final = 1.0
 
 
 def monitored(settings: Settings) -> Monitored:
-    """Return what the monitor of a broker with these settings needs."""
+    """Return the values that the monitor of a broker with these settings gets."""
     addresses = parse_addresses(settings.oncelog_etcd_endpoints)
     login = None
     if settings.oncelog_etcd_username is not None:

@@ -71,7 +71,7 @@ class LargeProduce:
         coordinator."""
         if result is not None and result.code is not NONE:
             whole = self._part(())
-            # If the coordinator is asked again, the parts do so, each for its own partitions.
+            # If a retry is due, each part repeats the request, for its own partitions.
             if not whole.is_tried_again(result.code, whole.adding_retry.monotonic_ms()):
                 for append in self._unknown:
                     whole.refuse_added(append, result)

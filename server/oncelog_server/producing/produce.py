@@ -222,13 +222,13 @@ class Produce(msgspec.Struct, eq=False):
                 append.records = memoryview(bytearray(append.records))
 
     def is_tried_again(self, code: ErrorCode, since_ms: int) -> bool:
-        """Return True if the coordinator is asked again after this error."""
+        """Return True if the request to the coordinator is repeated after this error."""
         return self.adds_partitions and self.adding_retry.is_due(code, since_ms)
 
     def _ask_again(
         self, unknown: list[PartitionAppend], code: ErrorCode, tried: _Tried
     ) -> Deferred[None] | None:
-        """Repeat the request to the coordinator after a pause, also for a client that has hung up:
+        """Repeat the request to the coordinator after a pause, even for a client that has hung up:
         a client may do so right after its last request.
 
         Each attempt has guards of its own, because markers of the last transaction may come between

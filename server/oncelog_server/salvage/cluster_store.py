@@ -50,7 +50,7 @@ class Present(msgspec.Struct, frozen=True):
         return self.cluster is None and self.restored is not None
 
     def known(self) -> Known | None:
-        """Return the metadata as a source of a recovery. Return None if it has none."""
+        """Return the metadata as a source of a recovery, None if the keys have no metadata."""
         if self.cluster is not None:
             return Known(self.snapshot, is_last=True, source="the metadata in etcd")
         restored = self.restored
@@ -146,7 +146,7 @@ class _Writing:
         self._mark = Put(records.RESTORED, records.encode(record))
 
     async def check_unchanged(self) -> None:
-        """Raise Uncertain if a broker is registered, or was there since the keys were read."""
+        """Raise Uncertain if a broker is registered, or was so after the keys were read."""
         now = await self._store.range("")
         _check_no_brokers(now)
         if self._lasting(now) != self._lasting(self._present.snapshot):
@@ -154,7 +154,7 @@ class _Writing:
 
     @staticmethod
     def _lasting(snapshot: Snapshot) -> list[Entry]:
-        """Return what only a broker or another command changes."""
+        """Return the keys that nothing but a broker or another command changes."""
         marks = (records.CLUSTER, records.RESTORED)
         return [
             entry

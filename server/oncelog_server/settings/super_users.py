@@ -89,7 +89,7 @@ def unreachable_super_users(settings: Settings, scram_users: ScramUsers) -> str:
 
 
 def ways_out(settings: Settings, scram_users: ScramUsers) -> str:
-    """Return what an operator can do so that a super user can log in."""
+    """Return a sentence with the ways in which an operator can let a super user log in."""
     ways = ["Set super.users to the principal of a client that can log in, as User:admin"]
     # The file of first users counts only without a credential.
     if _has_scram(settings) and not scram_users:

@@ -1,4 +1,4 @@
-"""Settings of a topic: names, ranges, defaults, and settings that a single broker cannot honor.
+"""Settings of a topic: names, ranges, defaults, and settings of features that oncelog lacks.
 
 The source is Kafka's LogConfig and ServerTopicConfigSynonyms. A topic stores only the settings that
 were set for it, as text. The others have the broker's value at the time of reading.
