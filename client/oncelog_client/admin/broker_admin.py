@@ -42,8 +42,8 @@ class BrokerAdmin:
         )
 
     async def describe_conditions(self, broker_ids: Iterable[int]) -> dict[int, BrokerCondition]:
-        """Return what each of these brokers says about itself: whether the metadata store responds
-        to it, and its features."""
+        """Return the condition that each of these brokers reports: its features, and whether the
+        metadata store responds to it."""
         from oncelog_client.admin import brokers
 
         return await brokers.describe_conditions(self._cluster, broker_ids, self._timeout_ms)

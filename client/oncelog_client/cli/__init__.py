@@ -167,7 +167,7 @@ class LazyGroup(click.Group):
 
 
 def _what_to_install(missing: str) -> str:
-    """Return what to install for a command that imports the package `missing`."""
+    """Return the advice for a command that imports the missing package: a command for pip."""
     if missing.partition(".")[0] == BROKER:
         return (
             "this is oncelog-client, which has no broker. To get one, install oncelog in its place:"

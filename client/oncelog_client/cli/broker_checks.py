@@ -37,7 +37,7 @@ async def metadata_store(admin: Admin, state: ClusterState) -> list[Row]:
 
 
 async def _store_advice(admin: Admin, state: ClusterState) -> str:
-    """Return what to do, with the addresses of etcd if the brokers have one."""
+    """Return the advice, with the addresses of etcd if the brokers have one."""
     try:
         urls = ", ".join(await endpoints_of(admin, state))
     except KafkaError:

@@ -79,7 +79,7 @@ async def broker_rows(admin: Admin) -> list[BrokerRow]:
 async def conditions_of(
     admin: Admin, brokers: list[int]
 ) -> dict[int, BrokerCondition | KafkaError]:
-    """Return what each broker says about itself, or the reason why it says nothing."""
+    """Return the condition that each broker reports, or the error of its request."""
 
     async def condition(broker: int) -> BrokerCondition | KafkaError:
         try:

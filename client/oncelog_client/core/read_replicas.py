@@ -9,8 +9,8 @@ from oncelog_client.values import TopicPartition
 
 
 class ReadReplicas:
-    """A follower is used for `max_age_ms` (metadata.max.age.ms), until it fails. The leader is then
-    asked again."""
+    """A follower is used for `max_age_ms` (metadata.max.age.ms), or until it fails. Then the
+    consumer reads from the leader again, which may name a follower."""
 
     def __init__(self, max_age_ms: float) -> None:
         self._max_age_ms = max_age_ms
