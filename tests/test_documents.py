@@ -26,6 +26,10 @@ PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "client" / "README.md", *DOCUMENTS]
 README_LINES = 120
 _REFERENCE = re.compile(r"`([a-z0-9_/]+\.py)(?:::(test_\w+))?`")
 _SOURCE = re.compile(r"`(?:…/)?([\w/]+\.py)`")
+# `name` in `file.py`, and `file.py` (`name`), with one name or several.
+_NAMES = r"`[\w.]+`(?:(?:, | and )`[\w.]+`)*"
+_IN_FILE = re.compile(rf"({_NAMES}) (?:in|of) `([\w/]+\.py)`")
+_WITH_NAMES = re.compile(rf"`([\w/]+\.py)` \(({_NAMES})\)")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -49,6 +53,26 @@ def test_every_source_file_that_a_page_names_exists(name: str) -> None:
     named = set(_SOURCE.findall(page))
     assert len(named) > 50
     assert not {file for file in named if not any(path.endswith(f"/{file}") for path in sources)}
+
+
+@pytest.mark.parametrize("name", ["architecture.md", "internals.md", "rules.md"])
+def test_every_name_that_a_page_places_in_a_file_is_there(name: str) -> None:
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    placed = [(found[2], found[1]) for found in _IN_FILE.finditer(page)]
+    placed += [(found[1], found[2]) for found in _WITH_NAMES.finditer(page)]
+    assert placed
+    sources = {f"/{path.relative_to(ROOT)}": path for path in tracked("*.py")}
+    missing = []
+    for file, names in placed:
+        texts = [
+            source.read_text(encoding="utf-8")
+            for path, source in sources.items()
+            if path.endswith(f"/{file}")
+        ]
+        for word in re.findall(r"`(?:\w+\.)*(?!py`)(\w+)`", names):
+            if not any(re.search(rf"\b{word}\b", text) for text in texts):
+                missing.append(f"{word} in {file}")
+    assert not missing
 
 
 def test_the_map_names_every_package_and_every_module_beside_the_packages() -> None:
