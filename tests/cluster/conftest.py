@@ -26,7 +26,7 @@ def cluster(tmp_path: Path, real_etcd: Etcd, request: pytest.FixtureRequest) -> 
 
 @pytest.fixture
 def secured_cluster(etcd_program: str, tmp_path: Path) -> Iterator[SecuredCluster]:
-    """Three brokers on an etcd of their own, with security on all ways."""
+    """Three brokers on an etcd of their own, with security on all connections."""
     certificates = Certificates(tmp_path)
     with (
         secured_etcd(tmp_path / "etcd", certificates) as etcd,

@@ -1,5 +1,5 @@
-"""Three brokers with TLS, users and access rules on all ways: between clients and brokers, between
-brokers, and to an etcd with client certificates and a login."""
+"""Three brokers with TLS, users and access rules on all connections: between clients and brokers,
+between brokers, and to an etcd with client certificates and a login."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Three brokers with security on all ways do for clients what a cluster without security does, and
-do nothing for clients that act as brokers."""
+"""Three brokers with security on all connections do for clients what a cluster without security
+does, and do nothing for clients that act as brokers."""
 
 from __future__ import annotations
 
