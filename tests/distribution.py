@@ -24,7 +24,7 @@ ORACLES: Final = "oracles"
 RIGHTS: Final = "rights"
 # The files that read the syntax trees of all sources. Each file is parsed once in a process.
 TREES: Final = "trees"
-# Files that start Spark or Kafka for themselves alone. Any process may run them, also while another
+# Files that start Spark or Kafka for themselves alone. Any process may run them, even while another
 # process runs the other files of their folder.
 ALONE: Final = None
 # The order in which the shared processes start. The last ones are short.

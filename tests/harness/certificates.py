@@ -46,7 +46,7 @@ class Identity:
 
     @property
     def der(self) -> bytes:
-        """Return the own certificate in DER."""
+        """Return the certificate in DER, without its chain."""
         return ssl.PEM_cert_to_DER_cert(self.chain[: self.chain.index("-----END")] + _END)
 
     @cached_property

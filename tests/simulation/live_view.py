@@ -13,8 +13,8 @@ from tests.simulation.checking.logs import AbortedRow, Producer
 
 
 def partition_view(partition: Partition, *, reads_files: bool = True) -> LivePartition:
-    """Return the view of a partition. With `reads_files` the view has all aborted transactions.
-    This reads files and repairs damaged ones. Without it, the view has only the rows of
+    """Return the view of a partition. With `reads_files` the view has all aborted transactions,
+    and the call reads files and repairs damaged ones. Without it, the view has only the rows of
     `.txnindex` files that are in memory."""
     log = partition._log
     return LivePartition(

@@ -33,8 +33,8 @@ async def endpoints_of(admin: Admin, state: ClusterState) -> list[str]:
 
 
 async def etcd_members(admin: Admin, state: ClusterState) -> list[Row]:
-    """The members that are not healthy, if others are: else this computer may have no way to
-    etcd."""
+    """Return a notice with the members that are not healthy. It is empty if no member is healthy,
+    because this computer may then have no connection to etcd."""
     urls = await endpoints_of(admin, state)
     failures = await asyncio.gather(*map(_failure, urls))
     found = [f"{url} {failure}" for url, failure in zip(urls, failures, strict=True) if failure]

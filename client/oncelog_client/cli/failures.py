@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, and the messages of exceptions.
+"""The end of a command: its exit code, and the messages of exceptions.
 
 0: done. 1: refused or failed. 2: wrong usage. 130: interrupted. No exception shows a traceback
 unless `ONCELOG_TRACEBACK=1` is set or `oncelog --debug` is called.

@@ -35,7 +35,7 @@ class AccessToken(NamedTuple):
 
 
 class RefreshWindow(NamedTuple):
-    """When a token is replaced: Kafka's settings `sasl.login.refresh.*` by their names."""
+    """The settings for the refresh of a token: Kafka's `sasl.login.refresh.*` by their names."""
 
     window_factor: float = 0.8
     window_jitter: float = 0.05

@@ -1,4 +1,4 @@
-"""How a tool fails: as a Java exception, or with a number of lines and an exit code.
+"""The failures of a tool: a Java exception, or some lines and an exit code.
 
 Kafka's tools print the class name and the message of an exception, and then its stack trace. These
 tools print the same without the trace.

@@ -48,7 +48,7 @@ class Mutes:
             heapify(self._heap)
 
     def close(self) -> None:
-        """Call nothing any more."""
+        """Make no further calls."""
         self._callbacks.clear()
         self._heap.clear()
         if self._timer is not None:

@@ -87,8 +87,8 @@ class FollowerLog:
                 partition.refused_sequences.forget(header.producer_id)
 
     def follow_leader(self, high_watermark: int, log_start_offset: int, now_ms: int) -> None:
-        """Advance the high watermark and the log start to the leader's, at most to the own log
-        end. Raises StorageError."""
+        """Advance the high watermark and the log start to the leader's, at most to the end
+        of this log. Raises StorageError."""
         partition = self.partition
         partition.follow_high_watermark(high_watermark)
         start = min(log_start_offset, partition.high_watermark)

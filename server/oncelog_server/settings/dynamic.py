@@ -100,8 +100,8 @@ def check_change(
     """Check the dynamic settings `own` of a broker, or of all brokers, as they will be.
 
     `layers` are (settings of the broker, settings of all brokers) for each broker that `own`
-    concerns. `settings` are those of this broker, `topics` the own settings of the cluster's
-    topics. Raises InvalidValue, worded as in Kafka, for a setting that is not dynamic, for an
+    concerns. `settings` are those of this broker, `topics` those that the cluster's topics have
+    themselves. Raises InvalidValue, worded as in Kafka, for a setting that is not dynamic, for an
     invalid value, and for a contradiction between settings.
     """
     fixed = [name for name in own if name not in DYNAMIC]

@@ -70,8 +70,8 @@ class Settings(
         return bool(self.oncelog_etcd_endpoints) or self.first_broker is not None
 
     def running(self) -> Settings:
-        """Return the settings of a broker that runs with these. Its parts hold the returned object,
-        and `follow` changes it."""
+        """Return a copy for the parts of a running broker, which `follow` changes. Its `at_start`
+        has these settings."""
         return replace(self, at_start=self)
 
     def follow(self, changed: Settings) -> None:

@@ -233,7 +233,7 @@ def topic_values(settings: Settings, overrides: Mapping[str, str]) -> dict[str, 
 
 
 def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
-    """Return the LogConfig of a topic with the own settings `overrides`. Raises InvalidValue."""
+    """Return the LogConfig of a topic with these `overrides`. Raises InvalidValue."""
     values: dict[str, Any] = dict(topic_values(settings, overrides))
     values["cleanup.policy"] = frozenset(values["cleanup.policy"])
     # Records of the active segment are not compacted, so it must close by max.compaction.lag.ms.

@@ -1,5 +1,5 @@
 """When a process dies, its exit monitor ends its lease in a real etcd: with TLS, with a login, with
-a member that does not run. While the process lives, also while it is paused, the lease stays."""
+a member that does not run. While the process lives, even if it is paused, the lease stays."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_the_monitor_calls_an_etcd_with_tls_that_demands_certificates(
 def test_the_monitor_logs_in(etcd_program: str, tmp_path: Path) -> None:
     with Etcd(tmp_path, password=PASSWORD) as etcd:
         login = f"oncelog.etcd.username={ROOT_USER}", f"oncelog.etcd.password={PASSWORD}"
-        # A login that fails would be a failure, also for a lease that has ended already.
+        # A login that fails would be a failure, even for a lease that has ended already.
         with monitored_process(7, endpoints(etcd.urls), *login) as (dying, monitor):
             assert PASSWORD not in Path(f"/proc/{monitor}/cmdline").read_text()
             assert PASSWORD not in Path(f"/proc/{monitor}/environ").read_text()

@@ -196,7 +196,7 @@ async def cluster(path: Path, *ids: int, **settings: Any) -> AsyncIterator[Clust
 
 
 def cut_off(found: Cluster, broker_id: int) -> None:
-    """Let a broker fetch nothing any more."""
+    """Stop the fetches of a broker."""
     replication = found.brokers[broker_id]._late_replication._replication
     assert replication is not None
     replication.fetchers.stop()

@@ -1,4 +1,4 @@
-"""When the keys of an issuer are fetched: the settings `sasl.oauthbearer.jwks.endpoint.*`."""
+"""The times at which an issuer's keys are fetched (settings `sasl.oauthbearer.jwks.endpoint.*`)."""
 
 from __future__ import annotations
 

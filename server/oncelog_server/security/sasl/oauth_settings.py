@@ -40,7 +40,7 @@ class UnsecuredOptions(msgspec.Struct, frozen=True):
 
 
 class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a broker judges the tokens of its clients.
+    """The settings by which a broker judges the tokens of its clients.
 
     `jwks_endpoint_url` is the only source of keys: a URL in a token is never followed. With
     `unsecured` instead, tokens without a signature are accepted by the rules of

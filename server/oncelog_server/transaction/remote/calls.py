@@ -31,8 +31,8 @@ PRODUCERS_PER_CALL: Final = 100
 Called = CoordinatorCallResult | Deferred[CoordinatorCallResult]
 
 # Codes of a shard that is somewhere else, or nowhere now, and of a broker that does not serve this
-# one: it has an older version, or lacks a rule. The own coordinator of the client is still right,
-# and the rights of the client are not in question, so the client must not get these codes.
+# one: it has an older version, or lacks a rule. The client's own coordinator is still right, and
+# the rights of the client are not in question, so the client must not get these codes.
 _UNAVAILABLE: Final = frozenset(
     {
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
