@@ -139,8 +139,9 @@ def check_that_the_session_decides(cluster: Cluster, how: signal.Signals) -> Non
     os.kill(cluster.brokers[2].pid, how)
     admin = AdminClient({"bootstrap.servers": others, "log_level": 0})
     wait_until(lambda: leader(admin, topic) in (1, 3), "another broker leads", CALL_S)
-    # The last keepalive may have been sent one interval before.
-    assert time.monotonic() - begin_s > SESSION_S - HEARTBEAT_S
+    # The last keepalive may have been sent several intervals before, on a busy machine. Without the
+    # session, the election takes a tenth of a second.
+    assert time.monotonic() - begin_s > SESSION_S / 3
     write(Producer({"bootstrap.servers": others, "log_level": 0}), topic, "a")
 
 

@@ -9,10 +9,11 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from oncelog_server.deferred import Deferred, then, then_ask
+from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
 from oncelog_server.fetching.follower_waits import FollowerWaits
 from oncelog_server.fetching.parked import ParkedFetch
 from oncelog_server.fetching.read import FetchResult, read_partitions
-from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
+from oncelog_server.fetching.unread import Unread
 from oncelog_server.partition.follower_fetch import FetchingFollower
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition import Partition
@@ -55,42 +56,50 @@ def fetch(
     timers: Timers,
     slices: Slices,
     follower: FetchingFollower | None = None,
+    unread: Unread | None = None,
     waits: FollowerWaits | None = None,
 ) -> Steps[R | Deferred[R]]:
     """Return the response with the records, or a Deferred if the request waits for more records.
     The request does not wait if no partition is found or a partition has an error. If a request
-    with many partitions waits, its later reads and its response are made in slices. `follower` is
-    the broker that sends the request, None for a consumer; `waits` are the parked fetches of
+    with many partitions waits, its later reads and its response are made in slices.
+
+    `follower` is the broker that sends the request, None for a consumer. A follower has `unread`
+    partitions, and each later read reads those of that time; `waits` are the parked fetches of
     followers."""
-    is_large = len(partitions) > SMALL
     result = yield from read_partitions(
-        partitions, finder.find, isolation, limits.max_bytes, follower
+        partitions, finder.find, isolation, limits.max_bytes, follower, unread
     )
     min_bytes = min(limits.min_bytes, limits.max_bytes)
-    if result.size >= min_bytes or result.is_urgent or limits.max_wait_ms <= 0 or not finder.found:
+    is_empty = unread is None and not finder.found
+    if result.size >= min_bytes or result.is_urgent or limits.max_wait_ms <= 0 or is_empty:
+        if unread is not None:
+            unread.answered()
         return (yield from response(result))
     again = None if follower is None else follower.repeated()
 
-    def read() -> Steps[FetchResult]:
-        return read_partitions(partitions, finder.find, isolation, limits.max_bytes, again)
+    def read() -> FetchResult | Deferred[FetchResult]:
+        rows = partitions if unread is None else unread.rows()
+        steps = read_partitions(rows, finder.find, isolation, limits.max_bytes, again, unread)
+        return slices.run(steps) if len(rows) > SMALL else at_its_end(steps)
 
     parked = ParkedFetch(
         finder.found,
-        lambda: slices.run(read()) if is_large else at_its_end(read()),
+        read,
         min_bytes=min_bytes,
         max_wait_ms=limits.max_wait_ms if waits is None else waits.limit(limits.max_wait_ms),
         timers=timers,
-        is_follower=follower is not None,
+        unread=unread,
         has_newer_high_watermark=result.has_newer_high_watermark,
         waits=None if waits is None else waits.parked,
     )
-    if not is_large:
+    if unread is None and len(partitions) <= SMALL:
         return then(parked.answer, lambda found: at_its_end(response(found)))
 
-    def in_slices(found: FetchResult) -> R | Deferred[R]:
-        return slices.run(response(found))
+    def respond(found: FetchResult) -> R | Deferred[R]:
+        steps = response(found)
+        return slices.run(steps) if len(found.partitions) > SMALL else at_its_end(steps)
 
-    answer = then_ask(parked.answer, in_slices)
+    answer = then_ask(parked.answer, respond)
     if isinstance(answer, Deferred):
         answer.on_cancel(parked.answer.cancel)
     return answer

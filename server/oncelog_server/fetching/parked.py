@@ -8,12 +8,13 @@ from typing import Final
 
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.read import FetchResult
+from oncelog_server.fetching.unread import Unread
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.waiting import ReadWaiters
 from oncelog_server.timers import Timer, Timers
 
-# The longest time after which a follower learns a new high watermark. The next records bring it too.
-# A response at once would double the requests of a follower under load.
+# The longest time after which a follower learns a new high watermark. The next records bring it
+# too. A response at once would double the requests of a follower under load.
 HIGH_WATERMARK_DELAY_MS: Final = 20
 
 
@@ -22,13 +23,14 @@ class ParkedFetch:
     or an error, or when the timer fires. `read` returns a Deferred if it needs several turns of the
     loop. Several changes in one turn of the loop cause a single read.
 
-    A follower wakes at an append that is not committed yet. A new high watermark alone ends its
-    Fetch HIGH_WATERMARK_DELAY_MS later; with `has_newer_high_watermark` there is one already.
+    The Fetch of a follower waits for changes of its `unread` partitions instead. It wakes at an
+    append, which need not be committed. Any other change, for example of the high watermark, ends
+    the Fetch HIGH_WATERMARK_DELAY_MS later; with `has_newer_high_watermark` there is one already.
     `waits` is the set of followers' parked fetches that can be ended early."""
 
     __slots__ = (
-        "_is_follower", "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions",
-        "_read", "_scheduled", "_timer", "_timers", "_waits", "_watermark_timer", "answer",
+        "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions", "_read", "_scheduled",
+        "_timer", "_timers", "_unread", "_waits", "_watermark_timer", "answer",
     )  # fmt: skip
 
     def __init__(
@@ -39,7 +41,7 @@ class ParkedFetch:
         min_bytes: int,
         max_wait_ms: int,
         timers: Timers,
-        is_follower: bool = False,
+        unread: Unread | None = None,
         has_newer_high_watermark: bool = False,
         waits: ReadWaiters | None = None,
     ) -> None:
@@ -48,20 +50,18 @@ class ParkedFetch:
         self._read = read
         self._min_bytes = min_bytes
         self._timers = timers
-        self._is_follower = is_follower
+        self._unread = unread
         self._scheduled = False
         self._is_reading = False
         # True if a partition has changed, or the timer has fired, since the current read began.
         self._is_stale = False
         self._is_late = False
-        wake = self._wake  # one bound method for all partitions
-        advanced = self._high_watermark_advanced if is_follower else wake
-        for partition in partitions:
-            partition.read_waiters.add(advanced)
-            if is_follower:
-                if partition.follower_waiters is None:
-                    partition.follower_waiters = ReadWaiters()
-                partition.follower_waiters.add(wake)
+        if unread is not None:
+            unread.await_changes(self._wake, self._high_watermark_advanced)
+        else:
+            wake = self._wake  # one bound method for all partitions
+            for partition in partitions:
+                partition.read_waiters.add(wake)
         self._watermark_timer: Timer | None = None
         if has_newer_high_watermark:
             self._high_watermark_advanced()
@@ -127,9 +127,9 @@ class ParkedFetch:
             self._watermark_timer.cancel()
         if self._waits is not None:
             self._waits.discard(self._time_is_up)
+        if self._unread is not None:
+            self._unread.answered(self._wake)
+            return
         wake = self._wake
-        advanced = self._high_watermark_advanced if self._is_follower else wake
         for partition in self._partitions:
-            partition.read_waiters.discard(advanced)
-            if self._is_follower and partition.follower_waiters is not None:
-                partition.follower_waiters.discard(wake)
+            partition.read_waiters.discard(wake)

@@ -8,11 +8,12 @@ from collections.abc import Callable
 import msgspec
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.fetching.sessions import (
+from oncelog_server.fetching.fetched_partition import (
     HIGH_WATERMARK_UNUSED,
     FetchedPartition,
     PartitionKey,
 )
+from oncelog_server.fetching.unread import Unread
 from oncelog_server.partition.follower_fetch import (
     FetchingFollower,
     check_follower,
@@ -112,9 +113,11 @@ def read_partitions(
     isolation: Isolation,
     max_bytes: int,
     follower: FetchingFollower | None = None,
+    unread: Unread | None = None,
 ) -> Steps[FetchResult]:
     """Read all partitions once, in order. `find` raises Refused for a partition that this broker
-    does not serve. A follower reads up to the log end, whatever the isolation level."""
+    does not serve. A follower reads up to the log end, whatever the isolation level. `unread` are
+    the partitions that its next Fetch reads."""
     results: list[PartitionResult] = []
     size = 0
     is_urgent = has_newer_high_watermark = False
@@ -126,6 +129,9 @@ def read_partitions(
                 result = _read_one(partition, found, isolation, left, size)
             else:
                 result = _read_for_follower(partition, found, follower, left, size)
+                if unread is not None:
+                    has_records = result.read is not None and result.read.records is not None
+                    unread.note(partition, found, is_news=result.is_news(), has_records=has_records)
                 has_newer_high_watermark = (
                     has_newer_high_watermark or result.has_newer_high_watermark()
                 )

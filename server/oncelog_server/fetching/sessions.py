@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
+from oncelog_server.fetching.unread import Unread
 from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import Principal
 
@@ -16,36 +18,9 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _MAX_INT32: Final = 2**31 - 1
 CONSUMER: Final = -1
-# In a Fetch of a reader that does not need to know the high watermark early (KIP-1166).
-HIGH_WATERMARK_UNUSED: Final = 2**63 - 1
 # A session may be evicted if it was unused for this time, or if it is older than this time and
 # smaller than the new session. The value is Kafka's.
 MIN_EVICTION_MS: Final = 120_000
-
-
-class PartitionKey(NamedTuple):
-    """The key of a partition in a session. From v13 on, `topic` is a topic id (16 bytes). Before
-    v13, `topic` is a name."""
-
-    topic: str | bytes
-    partition: int
-
-
-class FetchedPartition(msgspec.Struct):
-    """A partition in a fetch session, with the reader's request and the values that the reader got
-    last."""
-
-    key: PartitionKey
-    fetch_offset: int
-    max_bytes: int
-    current_leader_epoch: int = -1
-    last_fetched_epoch: int = -1
-    # The high watermark of the follower that reads, HIGH_WATERMARK_UNUSED for other readers.
-    follower_high_watermark: int = HIGH_WATERMARK_UNUSED
-    last_sent_high_watermark: int = -1
-    last_sent_log_start_offset: int = -1
-    last_sent_last_stable_offset: int = -1
-    last_sent_error: bool = False
 
 
 class FetchSession(msgspec.Struct):
@@ -60,6 +35,8 @@ class FetchSession(msgspec.Struct):
     # In the order of reading. A partition that returned data moves to the end, so that all
     # partitions get their turn.
     partitions: dict[PartitionKey, FetchedPartition] = msgspec.field(default_factory=dict)
+    # The partitions that the next Fetch of a follower reads. None: all partitions are read.
+    unread: Unread | None = None
 
     def to_end(self, key: PartitionKey) -> None:
         wanted = self.partitions.pop(key, None)
@@ -68,8 +45,8 @@ class FetchSession(msgspec.Struct):
 
 
 class FetchScope(msgspec.Struct, frozen=True):
-    """The partitions of one Fetch. `session` is None outside of sessions. `is_incremental`: the
-    response contains only changes."""
+    """The partitions that one Fetch reads. `session` is None outside of sessions. `is_incremental`:
+    the response contains only changes."""
 
     partitions: list[FetchedPartition]
     session: FetchSession | None = None
@@ -78,6 +55,10 @@ class FetchScope(msgspec.Struct, frozen=True):
     @property
     def session_id(self) -> int:
         return self.session.id if self.session is not None else NO_SESSION
+
+    @property
+    def unread(self) -> Unread | None:
+        return None if self.session is None else self.session.unread
 
 
 class FetchSessions:
@@ -139,21 +120,31 @@ class FetchSessions:
         session.epoch = 1 if session.epoch == _MAX_INT32 else session.epoch + 1
         for key in forgotten:
             session.partitions.pop(key, None)
+            if session.unread is not None:
+                session.unread.forget(key)
         for partition in wanted:
             _update(session, partition)
         if not session.partitions:
             self.forget(session.id)
             return FetchScope([])
-        return FetchScope(list(session.partitions.values()), session, is_incremental=True)
+        unread = session.unread
+        read = list(session.partitions.values()) if unread is None else unread.rows()
+        return FetchScope(read, session, is_incremental=True)
 
     def forget(self, session_id: int) -> None:
         """End a session, if there is one."""
         session = self._sessions.pop(session_id, None)
-        if session is not None and self._of_followers.get(session.replica_id) is session:
+        if session is None:
+            return
+        if session.unread is not None:
+            session.unread.close()
+        if self._of_followers.get(session.replica_id) is session:
             del self._of_followers[session.replica_id]
 
     def _use(self, session: FetchSession, now_ms: int) -> None:
         session.used_ms = now_ms
+        if session.unread is not None:
+            session.unread.fetched_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)
 
     def _create(
@@ -179,6 +170,7 @@ class FetchSessions:
         self._sessions[new_id] = session
         if replica_id != CONSUMER:
             self._of_followers[replica_id] = session
+            session.unread = Unread(replica_id, wanted, now_ms)
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
@@ -209,6 +201,8 @@ class FetchSessions:
 
 def _update(session: FetchSession, wanted: FetchedPartition) -> None:
     known = session.partitions.get(wanted.key)
+    if session.unread is not None:
+        session.unread.add(known or wanted)
     if known is None:
         session.partitions[wanted.key] = wanted
         return

@@ -28,18 +28,15 @@ from oncelog_protocol.messages.fetch import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.fetch import FetchLimits, fetch
+from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
 from oncelog_server.fetching.read import (
     FetchResult,
     PartitionResult,
     count_sent,
     count_throttled,
 )
-from oncelog_server.fetching.sessions import (
-    CONSUMER,
-    FetchedPartition,
-    FetchScope,
-    PartitionKey,
-)
+from oncelog_server.fetching.sessions import CONSUMER, FetchScope
+from oncelog_server.fetching.unread import Unread
 from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.partition.follower_fetch import NO_EPOCH, FetchingFollower
 from oncelog_server.partition.isolation import Isolation
@@ -133,6 +130,7 @@ def _asked(
         timers=services.timers,
         slices=services.slices,
         follower=follower,
+        unread=None if follower is None else _unread(scope, follower),
         waits=None if follower is None else services.follower_waits,
     )
     return when_large(len(scope.partitions), steps)
@@ -159,6 +157,12 @@ def _follower(services: BrokerServices, request: FetchRequest) -> FetchingFollow
         joins=services.follower_joins,
         throttle=throttle if throttle is not None and throttle.is_active else None,
     )
+
+
+def _unread(scope: FetchScope, follower: FetchingFollower) -> Unread:
+    if scope.unread is not None:
+        return scope.unread
+    return Unread(follower.broker_id, scope.partitions, follower.now_ms, lasts=False)
 
 
 class _Finder:

@@ -99,7 +99,7 @@ class Partition:
         self.offline: str | None = None
         self.commit_waiters = CommitWaiters()
         self.read_waiters = ReadWaiters()
-        # Parked fetches of followers, which an append wakes. None before the first one.
+        # Fetches of followers, which an append wakes. None before the first one.
         self.follower_waiters: ReadWaiters | None = None
         self.guards = VerificationGuards()
         self.refused_sequences = RefusedSequences()
@@ -146,6 +146,8 @@ class Partition:
         self.leads = True
         self.is_leader = not is_suspended
         self.recompute_high_watermark()
+        # A follower that is not in the ISR any more joins it by its next fetch.
+        self.read_waiters.wake_all()
 
     def become_follower(self, leader_id: int, leader_epoch: int) -> None:
         if leader_epoch < self.leader_epoch:
@@ -158,7 +160,7 @@ class Partition:
         NOT_LEADER_OR_FOLLOWER, and parked fetches wake."""
         self.is_leader = self.leads = False
         self.commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self._wake_readers()
+        self.read_waiters.wake_all()
 
     def suspend(self) -> None:
         """Do not act as the leader until `resume`, because the cluster may have elected another.
@@ -179,12 +181,7 @@ class Partition:
             self.on_offline(self)
             self.commit_waiters.fail(ErrorCode.KAFKA_STORAGE_ERROR)
         finally:
-            self._wake_readers()
-
-    def _wake_readers(self) -> None:
-        if self.follower_waiters is not None:
-            self.follower_waiters.wake_all()
-        self.read_waiters.wake_all()
+            self.read_waiters.wake_all()
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
         """Raise Refused unless the partition is online, and this broker leads it in the client's
@@ -551,7 +548,10 @@ class Partition:
         """Delete the segments that retention does not keep. A segment with records at or above the
         high watermark stays. Return the number of deleted segments. Raises StorageError and
         CorruptLog. The segments that were deleted before the error stay deleted."""
-        return self._log.apply_retention(now_ms, self.high_watermark)
+        deleted = self._log.apply_retention(now_ms, self.high_watermark)
+        if deleted:
+            self.read_waiters.wake_all()
+        return deleted
 
     def claim_flush(self, now_ms: int) -> bool:
         """Return True if `flush.messages` or `flush.ms` require a flush. The caller must then

@@ -53,6 +53,11 @@ class Follower:
         self.leader_end_at_last_fetch = leader_end
         self.last_fetch_ms = now_ms
 
+    def was_caught_up(self, at_ms: int) -> None:
+        """Note that it had all records of the leader at this time."""
+        if self.log_end_offset != UNKNOWN:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, at_ms)
+
 
 class Replicas:
     """The ISR of one partition, and the state of its followers. The maximal ISR contains the
@@ -236,6 +241,13 @@ class Replicas:
         follower = self._followers[broker_id]
         follower.fetched(log_end_offset, leader_end, now_ms)
         follower.broker_epoch = broker_epoch
+
+    def was_caught_up(self, broker_id: int, at_ms: int) -> None:
+        """Note that a follower has fetched from the leader's log end at this time, if it has
+        fetched in this leader epoch and is still assigned."""
+        follower = self._followers.get(broker_id)
+        if follower is not None:
+            follower.was_caught_up(at_ms)
 
     def broker_epoch(self, broker_id: int) -> int:
         """Return the broker epoch of the follower's last fetch, UNKNOWN if it had none."""

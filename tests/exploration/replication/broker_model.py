@@ -23,8 +23,8 @@ from oncelog_server.cluster.partition_change import ElectionRules
 from oncelog_server.fetcher import session as fetcher_session
 from oncelog_server.fetcher.followed import Followed, Phase
 from oncelog_server.fetcher.leader_fetcher import FetchSettings, LeaderFetcher
+from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
 from oncelog_server.fetching.read import read_partitions
-from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.partition.follower_fetch import FetchingFollower

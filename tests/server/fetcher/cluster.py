@@ -22,8 +22,9 @@ from oncelog_protocol.messages.list_offsets import (
 )
 from oncelog_protocol.records.batch import read_header, split_batches
 from oncelog_server.fetcher.leader_fetcher import FetcherRequest, FetchSettings, LeaderFetcher
+from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
 from oncelog_server.fetching.read import PartitionResult, count_throttled, read_partitions
-from oncelog_server.fetching.sessions import FetchedPartition, FetchSessions, PartitionKey
+from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.partition.follower_fetch import FetchingFollower
@@ -183,6 +184,7 @@ class Node:
                     self.now_ms,
                     throttle=self.sending,
                 ),
+                scope.unread,
             )
         )
         if self.sending is not None:

@@ -7,8 +7,8 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.fetch import FetchLimits, fetch
+from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
 from oncelog_server.fetching.read import FetchResult
-from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.fetching.read import FetchResult, PartitionResult, read_partitions
-from oncelog_server.fetching.sessions import (
+from oncelog_server.fetching.fetched_partition import (
     HIGH_WATERMARK_UNUSED,
     FetchedPartition,
     PartitionKey,
 )
+from oncelog_server.fetching.read import FetchResult, PartitionResult, read_partitions
 from oncelog_server.partition.follower_fetch import FetchingFollower
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition import Partition

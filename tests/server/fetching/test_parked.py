@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
 from oncelog_server.fetching.parked import HIGH_WATERMARK_DELAY_MS, ParkedFetch
 from oncelog_server.fetching.read import FetchResult, read_partitions
-from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
+from oncelog_server.fetching.unread import Unread
 from oncelog_server.partition.follower_fetch import FetchingFollower
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition import Partition
@@ -220,24 +221,31 @@ class Follower:
     def __init__(self) -> None:
         self.led = partition(isr=(0, 1, 2), replicas=(0, 1, 2))
         self.timers = ManualTimers()
-        self.known = 0
 
-    def read(self, broker_id: int, offset: int, *, is_repeated: bool = False) -> FetchResult:
-        fetched = FetchedPartition(
-            PartitionKey("topic", 0), offset, 10_000, follower_high_watermark=self.known
-        )
+    def read(self, broker_id: int, unread: Unread, *, is_repeated: bool = False) -> FetchResult:
         follower = FetchingFollower(broker_id, 5, 5, NOW_MS, is_repeated=is_repeated)
-        return at_its_end(read_partitions([fetched], lambda key: self.led, RU, 10_000, follower))
+        return at_its_end(
+            read_partitions(unread.rows(), lambda key: self.led, RU, 10_000, follower, unread)
+        )
+
+    def fetch(self, broker_id: int, offset: int) -> tuple[FetchResult, Unread]:
+        row = FetchedPartition(PartitionKey("topic", 0), offset, 10_000, follower_high_watermark=0)
+        unread = Unread(broker_id, [row], NOW_MS, lasts=False)
+        return self.read(broker_id, unread), unread
+
+    def has_record(self) -> None:
+        """Let follower 2 fetch behind the first record."""
+        self.fetch(2, 1)[1].close()
 
     def park(self, offset: int) -> ParkedFetch:
-        first = self.read(1, offset)
+        first, unread = self.fetch(1, offset)
         return ParkedFetch(
-            [self.led],
-            lambda: self.read(1, offset, is_repeated=True),
+            [],
+            lambda: self.read(1, unread, is_repeated=True),
             min_bytes=1,
             max_wait_ms=WAIT_MS,
             timers=self.timers,
-            is_follower=True,
+            unread=unread,
             has_newer_high_watermark=first.has_newer_high_watermark,
         )
 
@@ -253,9 +261,9 @@ def test_KIP1166_a_follower_learns_a_new_high_watermark_soon(is_known_at_once: b
     follower = Follower()
     follower.led.append(batch(), now_ms=NOW_MS)
     if is_known_at_once:
-        follower.read(2, 1)
+        follower.has_record()
     parked = follower.park(1)
-    follower.read(2, 1)
+    follower.has_record()
     assert follower.led.high_watermark == 1
     follower.timers.advance(HIGH_WATERMARK_DELAY_MS - 1)
     assert not parked.answer.done
@@ -272,7 +280,7 @@ def test_KIP1166_the_next_records_bring_the_high_watermark() -> None:
     follower = Follower()
     follower.led.append(batch(), now_ms=NOW_MS)
     parked = follower.park(1)
-    follower.read(2, 1)
+    follower.has_record()
     follower.led.append(batch(), now_ms=NOW_MS)
     follower.timers.run_soon()
     (found,) = parked.answer.value.partitions
@@ -297,6 +305,6 @@ def test_a_partition_that_is_no_longer_served_wakes_its_follower(
     follower = Follower()
     parked = follower.park(0)
     event(follower.led)
-    follower.timers.run_soon()
+    follower.timers.advance(HIGH_WATERMARK_DELAY_MS)
     assert parked.answer.value.partitions[0].code is not ErrorCode.NONE
     assert follower.is_released

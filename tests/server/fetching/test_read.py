@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
 from oncelog_server.fetching.read import FetchResult, PartitionResult, read_partitions
-from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused

@@ -7,14 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.fetching.sessions import (
-    CONSUMER,
-    MIN_EVICTION_MS,
-    FetchedPartition,
-    FetchScope,
-    FetchSessions,
-    PartitionKey,
-)
+from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
+from oncelog_server.fetching.sessions import CONSUMER, MIN_EVICTION_MS, FetchScope, FetchSessions
 from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import Principal
 

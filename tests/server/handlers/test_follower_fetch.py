@@ -19,6 +19,7 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.follower_waits import BRIEF_WAIT_MS, FollowerWaits
+from oncelog_server.fetching.parked import HIGH_WATERMARK_DELAY_MS
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.handlers import fetch, produce
 from oncelog_server.partition.partition import Partition
@@ -87,6 +88,8 @@ async def test_a_follower_gets_records_that_no_consumer_sees_yet(version: int) -
         response = await ask(fetch, services, request(services, 2, version=version), version)
         (row,) = response.responses[0].partitions
         assert (row.error_code, row.high_watermark, codes) == (0, 2, [ErrorCode.NONE])
+        assert not led.read_waiters
+        assert not led.follower_waiters
 
 
 async def test_a_parked_follower_gets_the_next_record() -> None:
@@ -121,12 +124,19 @@ async def test_a_new_leadership_ends_the_parked_fetch_of_a_follower() -> None:
         assert brief.done
 
 
-async def test_KIP1166_a_follower_that_does_not_know_the_high_watermark_is_not_parked() -> None:
+async def test_KIP1166_a_follower_that_does_not_know_the_high_watermark_waits_briefly() -> None:
     async with broker() as bare:
-        services, _ = await with_orders(bare)
+        services, led = await with_orders(bare)
         asking = context(services, fetch.API, 18)
         behind = request(services, 2, wait_ms=60_000, high_watermark=1)
-        assert not isinstance(fetch.handle(services, asking, behind), Deferred)
+        parked = fetch.handle(services, asking, behind)
+        assert isinstance(parked, Deferred)
+        assert isinstance(services.timers, ManualTimers)
+        services.timers.advance(HIGH_WATERMARK_DELAY_MS)
+        (row,) = parked.value.responses[0].partitions
+        assert (row.records, row.high_watermark) == (b"", 2)
+        assert not led.read_waiters
+        assert not led.follower_waiters
 
 
 async def test_a_reader_without_the_right_takes_no_session_of_a_follower() -> None:

@@ -1,0 +1,149 @@
+"""The partitions of a follower's fetch session that its next Fetch must read.
+
+A session names a partition once, and a cluster has thousands of them, while few change between two
+Fetches. A partition is left out while its follower has everything: the follower is in the ISR,
+fetches from the log end, and got the last values of the high watermark and the log start. Then a
+change of the partition brings it back. So a Fetch costs time for each change, not for each
+partition of the session as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
+from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.waiting import ReadWaiters, Wake
+
+
+class Unread:
+    """The partitions to read of one follower. All rows are unread at first.
+
+    `fetched_ms` is the time of the follower's last Fetch, of a clock that never goes back. Without
+    `lasts` the object serves a single Fetch, outside of sessions.
+    """
+
+    __slots__ = (
+        "_broker_id",
+        "_lasts",
+        "_on_advance",
+        "_on_append",
+        "_rows",
+        "_watches",
+        "fetched_ms",
+    )
+
+    def __init__(
+        self,
+        broker_id: int,
+        rows: Iterable[FetchedPartition],
+        fetched_ms: int,
+        *,
+        lasts: bool = True,
+    ) -> None:
+        self._broker_id = broker_id
+        self._lasts = lasts
+        # In the order of reading. A partition that returned records moves to the end, so that all
+        # partitions get their turn.
+        self._rows = {row.key: row for row in rows}
+        self._watches: dict[PartitionKey, _Watch] = {}
+        self._on_append: Wake | None = None
+        self._on_advance: Wake | None = None
+        self.fetched_ms = fetched_ms
+
+    def rows(self) -> list[FetchedPartition]:
+        return list(self._rows.values())
+
+    def add(self, row: FetchedPartition) -> None:
+        """Read a partition: a Fetch names it."""
+        self._rows[row.key] = row
+
+    def forget(self, key: PartitionKey) -> None:
+        """Stop reading a partition: it has left the session."""
+        self._rows.pop(key, None)
+        watch = self._watches.pop(key, None)
+        if watch is not None:
+            watch.end()
+
+    def note(
+        self, row: FetchedPartition, partition: Partition, *, is_news: bool, has_records: bool
+    ) -> None:
+        """Note a read. The caller must call this right after it, before the partition can change.
+        `is_news`: the response has something for the follower."""
+        key = row.key
+        watch = self._watches.get(key)
+        if watch is None or watch.partition is not partition:
+            if watch is not None:
+                watch.end()
+            self._watches[key] = _Watch(self, row, partition)
+        if has_records:
+            self._rows[key] = self._rows.pop(key, row)
+        elif (
+            not is_news
+            and row.fetch_offset == partition.log_end_offset
+            and self._broker_id in partition.replicas.isr
+        ):
+            self._rows.pop(key, None)
+
+    def await_changes(self, on_append: Wake, on_advance: Wake) -> None:
+        """Call `on_append` after an append to any partition of the session, committed or not, and
+        `on_advance` after another change: a high watermark, a log start, or an end of leadership.
+        The latest caller replaces others."""
+        self._on_append, self._on_advance = on_append, on_advance
+
+    def answered(self, on_append: Wake | None = None) -> None:
+        """The Fetch has its response. `on_append` is that of its `await_changes`."""
+        if on_append is None or on_append == self._on_append:
+            self._on_append = self._on_advance = None
+        if not self._lasts:
+            self.close()
+
+    def close(self) -> None:
+        """Stop watching, because the session has ended."""
+        for watch in self._watches.values():
+            watch.end()
+        self._watches.clear()
+        self._rows.clear()
+
+    def appended(self, watch: _Watch) -> None:
+        if watch.row.key not in self._rows:
+            self._bring_back(watch)
+        if self._on_append is not None:
+            self._on_append()
+
+    def advanced(self, watch: _Watch) -> None:
+        if watch.row.key not in self._rows:
+            self._bring_back(watch)
+        if self._on_advance is not None:
+            self._on_advance()
+
+    def _bring_back(self, watch: _Watch) -> None:
+        # The Fetches that left the partition out count for the time in which a follower is in sync.
+        watch.partition.replicas.was_caught_up(self._broker_id, self.fetched_ms)
+        self._rows[watch.row.key] = watch.row
+
+
+class _Watch:
+    """The changes of one partition."""
+
+    __slots__ = ("_unread", "partition", "row")
+
+    def __init__(self, unread: Unread, row: FetchedPartition, partition: Partition) -> None:
+        self._unread = unread
+        self.row = row
+        self.partition = partition
+        if partition.follower_waiters is None:
+            partition.follower_waiters = ReadWaiters()
+        partition.follower_waiters.add(self._appended)
+        partition.read_waiters.add(self._advanced)
+
+    def end(self) -> None:
+        if self.partition.follower_waiters is not None:
+            self.partition.follower_waiters.discard(self._appended)
+        self.partition.read_waiters.discard(self._advanced)
+
+    def _appended(self) -> None:
+        self._unread.appended(self)
+
+    def _advanced(self) -> None:
+        self._unread.advanced(self)
