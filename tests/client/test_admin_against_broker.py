@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from oncelog_client import (
@@ -189,8 +191,10 @@ async def test_a_partition_of_a_single_broker_can_only_stay_where_it_is(
         (place, [1, 9], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (TopicPartition(f"{topic}-not", 0), [1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ):
-        moving = admin.alter_partition_reassignments({partition: replicas})
-        assert await refused(moving) is code
+        # No code is retried until the timeout of the call, one minute.
+        async with asyncio.timeout(10):
+            moving = admin.alter_partition_reassignments({partition: replicas})
+            assert await refused(moving) is code
 
 
 async def test_leaders_are_elected_and_unknown_brokers_are_not_unregistered(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from oncelog_client.admin.reassignment_descriptions import PartitionReassignment
-from oncelog_client.errors import check
+from oncelog_client.errors import KafkaError, check
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -44,6 +45,11 @@ async def alter_reassignments(
         for topic in response.responses:
             for row in topic.partitions:
                 about = f"{topic.name}-{row.partition_index}"
+                if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    # A plain KafkaError is not retried, as in Kafka's Admin.
+                    raise KafkaError(
+                        f"there is no partition {about}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    )
                 message = f"{about}: {row.error_message}" if row.error_message else about
                 check(row.error_code, message)
 
