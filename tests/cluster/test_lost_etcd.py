@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess, run
@@ -30,6 +31,8 @@ DEADLINE_S = 60.0
 # No broker can lead after this time, because their sessions end in 2 s.
 REFUSED_S = 4.0
 PREFIX = "/lost/"
+# The command line as an operator runs it, and one with short imports and recoveries.
+WHOLE, SHORT = "oncelog_client.cli", "tests.cluster.short_recovery"
 
 
 @pytest.fixture
@@ -133,11 +136,13 @@ class Numbers:
             assert self.epochs[key] >= epoch, key
 
 
-def command(etcd: Etcd, verb: str, *arguments: object) -> CompletedProcess[str]:
+def command(
+    etcd: Etcd, verb: str, *arguments: object, program: str = SHORT
+) -> CompletedProcess[str]:
     sets = (f"oncelog.etcd.endpoints={','.join(etcd.urls)}", f"oncelog.etcd.prefix={PREFIX}")
     return run(
         [
-            *(sys.executable, "-m", "oncelog_client.cli", "cluster", verb, *map(str, arguments)),
+            *(sys.executable, "-m", program, "cluster", verb, *map(str, arguments)),
             *(part for text in sets for part in ("--set", text)),
         ],
         capture_output=True,
@@ -147,8 +152,8 @@ def command(etcd: Etcd, verb: str, *arguments: object) -> CompletedProcess[str]:
     )
 
 
-def done(etcd: Etcd, verb: str, *arguments: object) -> str:
-    said = command(etcd, verb, *arguments)
+def done(etcd: Etcd, verb: str, *arguments: object, program: str = SHORT) -> str:
+    said = command(etcd, verb, *arguments, program=program)
     assert said.returncode == 0, said
     return said.stdout
 
@@ -182,9 +187,14 @@ def says(broker: Oncelog, text: str) -> bool:
 
 
 def no_broker_starts(cluster: Cluster, reason: str) -> None:
-    for broker in cluster.brokers.values():
+    """Assert that the start of each broker fails. All try it at the same moment."""
+
+    def fails(broker: Oncelog) -> None:
         with pytest.raises(BrokerFailed, match=reason):
             broker.start()
+
+    with ThreadPoolExecutor(len(cluster.brokers)) as pool:
+        assert len([*pool.map(fails, cluster.brokers.values())]) == len(cluster.brokers)
 
 
 def test_b23_an_export_of_the_stopped_cluster_is_imported(
@@ -198,7 +208,7 @@ def test_b23_an_export_of_the_stopped_cluster_is_imported(
     planned = done(etcd, "import", tmp_path / "export.txt")
     assert "add --yes" in planned
     no_broker_starts(cluster, "there is no metadata in etcd")
-    done(etcd, "import", tmp_path / "export.txt", "--yes")
+    done(etcd, "import", tmp_path / "export.txt", "--yes", program=WHOLE)
     assert "has a cluster" in refused(etcd, "import", tmp_path / "export.txt", "--yes")
     cluster.start()
     work.is_all_there()
@@ -248,7 +258,7 @@ def test_b23_killed_brokers_are_recovered_without_an_export(
     replace(etcd, None)
     data = directories(cluster)
     assert "--brokers" in refused(etcd, "recover", *data)
-    done(etcd, "recover", *data, "--brokers", "1,2,3", "--yes")
+    done(etcd, "recover", *data, "--brokers", "1,2,3", "--yes", program=WHOLE)
     cluster.start()
     work.is_all_there()
     exported(etcd, tmp_path / "after.txt").continues_from(before)
