@@ -61,6 +61,9 @@ class Unread:
     def forget(self, key: PartitionKey) -> None:
         """Stop reading a partition: it has left the session."""
         self._rows.pop(key, None)
+        self._end_watch(key)
+
+    def _end_watch(self, key: PartitionKey) -> None:
         watch = self._watches.pop(key, None)
         if watch is not None:
             watch.end()
@@ -73,8 +76,7 @@ class Unread:
         key = row.key
         watch = self._watches.get(key)
         if watch is None or watch.partition is not partition:
-            if watch is not None:
-                watch.end()
+            self._end_watch(key)
             self._watches[key] = _Watch(self, row, partition)
         if has_records:
             self._rows[key] = self._rows.pop(key, row)
@@ -114,6 +116,10 @@ class Unread:
     def advanced(self, watch: _Watch) -> None:
         if watch.row.key not in self._rows:
             self._bring_back(watch)
+        if not watch.partition.is_leader:
+            # The partition may be deleted, and its follower may be gone for good. The next read
+            # watches it again.
+            self._end_watch(watch.row.key)
         if self._on_advance is not None:
             self._on_advance()
 

@@ -243,6 +243,17 @@ def test_a_partition_that_is_opened_again_is_watched_again() -> None:
     assert session.fetch() == [0]
 
 
+def test_a_deleted_partition_is_not_kept_in_memory() -> None:
+    """The session of a broker that is gone for good stays."""
+    session = Session()
+    session.led[0].resign()
+    assert not session.led[0].read_waiters
+    assert not session.led[0].follower_waiters
+    session.led[0].become_leader(LEADER, 1, ALL, ALL)
+    session.append(0)
+    assert session.fetch() == [0]
+
+
 def test_the_latest_fetch_of_a_follower_waits() -> None:
     """The follower may have connected again, before the leader has noticed the end of the earlier
     connection."""
