@@ -108,25 +108,25 @@ class Unread:
         self._rows.clear()
 
     def appended(self, watch: _Watch) -> None:
-        if watch.row.key not in self._rows:
-            self._bring_back(watch)
+        self._bring_back(watch)
         if self._on_append is not None:
             self._on_append()
 
     def advanced(self, watch: _Watch) -> None:
-        if watch.row.key not in self._rows:
-            self._bring_back(watch)
-        if not watch.partition.is_leader:
-            # The partition may be deleted, and its follower may be gone for good. The next read
-            # watches it again.
-            self._end_watch(watch.row.key)
+        self._bring_back(watch)
         if self._on_advance is not None:
             self._on_advance()
 
     def _bring_back(self, watch: _Watch) -> None:
-        # The Fetches that left the partition out count for the time in which a follower is in sync.
-        watch.partition.replicas.was_caught_up(self._broker_id, self.fetched_ms)
-        self._rows[watch.row.key] = watch.row
+        key = watch.row.key
+        if key not in self._rows:
+            # The Fetches that left the partition out count for the time in which it was in sync.
+            watch.partition.replicas.was_caught_up(self._broker_id, self.fetched_ms)
+            self._rows[key] = watch.row
+        if self._on_append is None:
+            # No Fetch waits, and the next one reads the partition. Its follower may be gone for
+            # good, so it must not hold a deleted partition in memory.
+            self._end_watch(key)
 
 
 class _Watch:
