@@ -11,6 +11,7 @@ from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_server.coordinator.shard import CoordinatorRecord, Replica, TransactionOfRecords
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.results import FileRange
+from oncelog_server.partition.appended_records import AppendedRecords
 from oncelog_server.partition.partition import Partition
 from oncelog_server.slices import Steps
 from oncelog_server.storage.files import File, StorageError
@@ -26,19 +27,20 @@ def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
     transaction's marker. Raises ValueError for an invalid record. The caller must then refuse the
     shard, and never serve a part of it (scenario S14).
     """
+    appended = AppendedRecords(partition)
     offset = partition.log_start_offset
     count = 0
     # The file of the last replayed batch, and the position at which the batch ends.
     before: tuple[File | None, int] = None, 0
     while offset < partition.log_end_offset:
         try:
-            found = partition.read_appended(offset, LOAD_BYTES)
+            found = appended.read(offset, LOAD_BYTES)
             if found is None:  # compaction or a power failure has removed the last batches
                 break
             data = found.read()
-            _check_place(partition, found, before)
+            _check_place(appended, found, before)
             # A read may end within a batch. The next read returns this batch completely.
-            read_from, least, end = offset, 0, partition.end_of_file(found.file)
+            read_from, least, end = offset, 0, appended.end_of_file(found.file)
             for position, header in split_batches(data, allow_partial=True):
                 _check_offsets(header, least, offset, end)
                 least = offset = header.next_offset
@@ -51,17 +53,20 @@ def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
     return count
 
 
-def _check_place(partition: Partition, found: FileRange, before: tuple[File | None, int]) -> None:
+def _check_place(
+    appended: AppendedRecords, found: FileRange, before: tuple[File | None, int]
+) -> None:
     """Raise ValueError if the read of `found` skipped bytes after `before`, the end of the last
     replayed batch. A read skips a batch with offsets below the base offset of its segment, and a
     broker never writes such a batch."""
     file, end = before
     if file is None:
-        goes_on = not found.position or partition.log_start_offset > partition.first_segment_offset
+        starts_within = appended.partition.log_start_offset > appended.first_segment_offset
+        goes_on = not found.position or starts_within
     elif file is found.file:
         goes_on = found.position == end
     else:  # compaction may have replaced the last file
-        goes_on = not found.position and (end == file.size or not partition.end_of_file(file))
+        goes_on = not found.position and (end == file.size or not appended.end_of_file(file))
     if not goes_on:
         raise ValueError(
             f"{found.file.path} at byte {found.position}: the read skipped batches before it"

@@ -479,26 +479,6 @@ class Partition:
         StorageError and CorruptLog."""
         return self._log.max_timestamp_offset()
 
-    # --- replay by a coordinator: all appended records, committed or not
-
-    def read_appended(self, offset: int, max_bytes: int) -> FileRange | None:
-        """Return the batch that contains `offset` and the batches after it, committed or not. The
-        result has at most `max_bytes` of one segment, or a single larger batch. Return None at the
-        log end. Raises StorageError and CorruptLog."""
-        log = self._log
-        limit = log.log_end_offset
-        return log.read(offset, max_bytes, limit=limit, at_least_one=True).records
-
-    def end_of_file(self, file: File) -> int:
-        """Return the end offset of the segment with this file. Return 0 if the log does not have
-        the segment any more."""
-        return self._log.segments.end_of_file(file)
-
-    @property
-    def first_segment_offset(self) -> int:
-        """Return the base offset of the first segment, at most the log start offset."""
-        return self._log.segments[0].base_offset
-
     # --- the log on disk
 
     @property

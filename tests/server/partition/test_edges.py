@@ -4,6 +4,7 @@ limits."""
 from __future__ import annotations
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.partition.appended_records import AppendedRecords
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition import Partition
 from tests.server.log.driver import NOW_MS, batch
@@ -62,10 +63,11 @@ def test_the_first_segment_offset_follows_deletions() -> None:
     found = partition(segment_bytes=200, retention_ms=-1)
     for _ in range(3):
         found.append(batch(2), now_ms=NOW_MS)
-    assert found.first_segment_offset == 0
+    appended = AppendedRecords(found)
+    assert appended.first_segment_offset == 0
     found.delete_records_before(3, NOW_MS)
     found.apply_retention(NOW_MS)
-    assert (found.log_start_offset, found.first_segment_offset) == (3, 2)
+    assert (found.log_start_offset, appended.first_segment_offset) == (3, 2)
 
 
 def test_isolations_have_their_codes() -> None:
