@@ -116,8 +116,8 @@ bench-failover: $(READY)  ## the time from the kill of a leader to the next ackn
 bench-commands: $(READY)  ## the processor time of short commands, 2 min; PROGRAMS="a/bin/oncelog b/bin/oncelog"
 	$(BIN)/python -m benchmarks.commands $(PROGRAMS)
 
-torture: $(READY)  ## a copy loop under kills, pauses and power losses: ROUNDS=2 rounds, or until KILLS=200 kills of the broker; SECURED=1
-	$(BIN)/python -m tests.torture --rounds $(ROUNDS) --kills $(KILLS) $(if $(SECURED),--secured)
+torture: $(READY)  ## a copy loop under kills, pauses and power losses: ROUNDS=2 rounds, or until KILLS=200 kills of the broker; SECURED=1; CLUSTER=1 of three brokers
+	$(BIN)/python -m tests.torture --rounds $(ROUNDS) --kills $(KILLS) $(if $(SECURED),--secured) $(if $(CLUSTER),--cluster)
 
 simulate: $(READY)  ## SEEDS=1000 simulations, each with faults drawn from its seed; SEED=7 repeats one; CLUSTER=1 of several brokers
 	$(BIN)/python -m tests.simulation $(if $(CLUSTER),--cluster) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --processes 2)
@@ -153,6 +153,7 @@ nightly: $(READY)  ## the checks that take too long for every change, about 5 ho
 	$(MAKE) test-ecosystem
 	$(MAKE) torture KILLS=200
 	$(MAKE) torture KILLS=200 SECURED=1
+	$(MAKE) torture KILLS=500 CLUSTER=1
 	ONCELOG_SPARK_KILLS=all $(BIN)/python -m pytest -q tests/spark/faults/test_secured_kills.py
 	ONCELOG_HOSTILE=all ONCELOG_INTERRUPTS=100 $(BIN)/python -m pytest -q \
 	    tests/client/cli/test_hostile_options.py tests/client/cli/test_interrupts.py

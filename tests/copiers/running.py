@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from oncelog_client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from tests.copiers.work import FATAL_EXIT_CODE, PARTITIONS, SESSION_MS, SLEEP, Work
@@ -22,13 +23,14 @@ DEADLINE_S = 60.0
 @dataclass
 class Copiers:
     """The copiers by number. A copier with a producer that cannot continue is started again.
-    `login` is `Work.login`."""
+    `login` is `Work.login`. `log`: a file for what they write to standard error."""
 
     address: str
     name: str
     timeout_ms: int = 3_000
     session_ms: int = SESSION_MS
     login: str = ""
+    log: Path | None = None
     running: dict[int, tuple[str, subprocess.Popen[bytes]]] = field(default_factory=dict)
     restarts: int = 0
 
@@ -39,10 +41,16 @@ class Copiers:
         # process.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {SLEEP})
         try:
-            process = subprocess.Popen(command)
+            process = self._process(command)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.running[number] = (kind, process)
+
+    def _process(self, command: list[str]) -> subprocess.Popen[bytes]:
+        if self.log is None:
+            return subprocess.Popen(command)
+        with self.log.open("ab") as log:
+            return subprocess.Popen(command, stderr=log)
 
     def send(self, number: int, what: signal.Signals) -> None:
         self.running[number][1].send_signal(what)

@@ -15,6 +15,7 @@ import click
 from tests.harness.certificates import Certificates
 from tests.harness.kafka.kafka import Kafka
 from tests.torture.audit import Verdict
+from tests.torture.cluster.rounds import torture_clusters
 from tests.torture.rounds import SYNCED, Round
 from tests.torture.run import BROKER_SETTINGS, torture
 
@@ -43,6 +44,12 @@ from tests.torture.run import BROKER_SETTINGS, torture
     "the rights that they need.",
 )
 @click.option(
+    "--cluster",
+    is_flag=True,
+    help="Three brokers on three members of etcd, with --kills faults of brokers, etcd and network "
+    "in all rounds together, and 100 or --faults in each.",
+)
+@click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the broker."
 )
 @click.option(
@@ -56,6 +63,7 @@ def main(
     seed: int | None,
     target: str,
     secured: bool,
+    cluster: bool,
     settings: tuple[str, ...],
     keep: Path | None,
 ) -> None:
@@ -67,6 +75,10 @@ def main(
         raise click.UsageError("--secured needs --target oncelog")
     seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
     chosen = dict(setting.split("=", 1) for setting in settings)
+    if cluster:
+        if secured or target == "kafka":
+            raise click.UsageError("--cluster excludes --secured and --target kafka")
+        sys.exit(0 if torture_clusters(kills, faults, seed, chosen, keep) else 1)
     verdicts: list[Verdict] = []
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="oncelog-torture-") as temporary:
