@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -24,6 +26,8 @@ def torture_clusters(
 ) -> bool:
     """Run rounds of `per_round` faults, until there were `faults`. Return False after a violation.
     The data of a round with a violation is kept, also without `keep`."""
+    # So that the processes of a run that is stopped end with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     java = has_java()
     began_s = time.monotonic()
     wanted = max(faults, FEWEST_FAULTS)
