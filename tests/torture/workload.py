@@ -87,15 +87,14 @@ class Feeder(_Thread):
         self._may_end = threading.Event()
         self._total = total
         self._pause_s = 1 / records_per_s
-        self._producer = Producer(
-            {
-                **settings,
-                "enable.idempotence": True,
-                "linger.ms": 2,
-                "message.timeout.ms": 0,  # 0: no limit, so that no value expires
-                **RECONNECT,
-            }
-        )
+        self._config = {
+            **settings,
+            "enable.idempotence": True,
+            "linger.ms": 2,
+            "message.timeout.ms": 0,  # 0: no limit, so that no value expires
+            **RECONNECT,
+        }
+        self._producer = Producer(self._config)
 
     @property
     def is_done(self) -> bool:

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.torture.access import PlainAccess, Role
@@ -26,11 +27,19 @@ CALL_S: Final = 30.0
 
 
 class TimedFeeder(Feeder):
-    """Has the time of each acknowledgment."""
+    """Has the time of each acknowledgment. After an error, which is a violation, it continues with
+    a new producer."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__(settings, 0, RECORDS_PER_S)
         self.acknowledged_s: dict[str, float] = {}
+
+    def _turn(self) -> None:
+        try:
+            super()._turn()
+        except KafkaException as error:
+            self.failures.append(f"the feeder: {error}")
+            self._producer = Producer(self._config)
 
     def _delivered(self, error: Any, message: Any) -> None:
         super()._delivered(error, message)

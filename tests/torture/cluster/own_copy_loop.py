@@ -60,7 +60,7 @@ class OwnCopyLoop:
         self._call(self._begin())
 
     def stop_feeding(self) -> None:
-        """Return when the input is complete. Raises KafkaError."""
+        """Return when the input is complete. Raises KafkaError, and TimeoutError."""
         self._call(self._feed.stop())
 
     @property

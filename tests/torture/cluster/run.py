@@ -15,6 +15,7 @@ from typing import Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from oncelog_client import KafkaError
 from tests.cluster.reading import all_in_sync
 from tests.harness.broker import BrokerFailed
 from tests.harness.etcd import Etcd
@@ -165,7 +166,10 @@ class ClusterTorture:
             return False
 
     def _finish(self, loads: Loads) -> None:
-        loads.finish()
+        try:
+            loads.finish()
+        except (KafkaError, TimeoutError) as error:
+            self._violated(f"our copy loop has no complete input: {error!r}")
         for name, left in loads.left():
             wait_for(left, name, self._verdict)
         self._verdict.violations += loads.feeder.failures[:3]
