@@ -7,7 +7,8 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,18 +77,24 @@ class Scene:
         """Let a random time pass, while the fault lasts."""
         time.sleep(self.randomness.uniform(shortest_s, longest_s))
 
-    def cut(self, pairs: Pairs) -> str:
-        """Cut the network for a random time. Return how: silently or not, in which directions."""
+    @contextmanager
+    def cut(self, pairs: Pairs) -> Iterator[str]:
+        """Cut the network in the block. Yield how: silently or not, in which directions."""
         directions = self.randomness.choice(("both directions", "to the first", "from the first"))
         back = {(to, from_) for from_, to in pairs}
         chosen = {"to the first": back, "from the first": pairs}.get(directions, pairs | back)
         refusing = directions == "both directions" and self.randomness.random() < 0.5
         self.relays.cut(chosen, refusing=refusing)
         try:
-            self.pass_time(SHORTEST_CUT_S, LONGEST_CUT_S)
+            yield f"{directions}, {'refused' if refusing else 'silent'}"
         finally:
             self.relays.heal()
-        return f"{directions}, {'refused' if refusing else 'silent'}"
+
+    def cut_for_a_time(self, pairs: Pairs) -> str:
+        """Cut the network for a random time. Return how."""
+        with self.cut(pairs) as how:
+            self.pass_time(SHORTEST_CUT_S, LONGEST_CUT_S)
+        return how
 
 
 def kill_broker(scene: Scene) -> str:
@@ -143,26 +150,57 @@ def suspend_broker(scene: Scene) -> str:
 def cut_brokers(scene: Scene) -> str:
     id_, role = scene.victim()
     other = scene.randomness.choice(scene.others(id_))
-    how = scene.cut({(broker_host(id_), broker_host(other))})
+    how = scene.cut_for_a_time({(broker_host(id_), broker_host(other))})
     return f"broker {id_} ({role}) and broker {other}, {how}"
 
 
 def isolate_from_brokers(scene: Scene) -> str:
     id_, role = scene.victim()
-    how = scene.cut({(broker_host(id_), broker_host(other)) for other in scene.others(id_)})
+    how = scene.cut_for_a_time(
+        {(broker_host(id_), broker_host(other)) for other in scene.others(id_)}
+    )
     return f"broker {id_} ({role}), {how}"
 
 
 def isolate_from_etcd(scene: Scene) -> str:
     id_, role = scene.victim()
-    return f"broker {id_} ({role}), {scene.cut(_to_etcd(scene, id_))}"
+    return f"broker {id_} ({role}), {scene.cut_for_a_time(_to_etcd(scene, id_))}"
 
 
 def isolate(scene: Scene) -> str:
     """Clients still reach the broker."""
     id_, role = scene.victim()
     pairs = {(broker_host(id_), broker_host(other)) for other in scene.others(id_)}
-    return f"broker {id_} ({role}), {scene.cut(pairs | _to_etcd(scene, id_))}"
+    return f"broker {id_} ({role}), {scene.cut_for_a_time(pairs | _to_etcd(scene, id_))}"
+
+
+def kill_during_cut(scene: Scene) -> str:
+    """Any of the three dies, and starts when the network is whole again."""
+    id_, role = scene.victim()
+    other = scene.randomness.choice(scene.others(id_))
+    killed = scene.randomness.choice([*scene.cluster.brokers])
+    with scene.cut({(broker_host(id_), broker_host(other))}) as how:
+        scene.pass_time(SHORTEST_CUT_S, LONGEST_CUT_S)
+        scene.cluster.brokers[killed].kill()
+        scene.pass_time(0, LONGEST_ABSENCE_S)
+    scene.cluster.brokers[killed].start()
+    return f"broker {killed}, in a cut of broker {id_} ({role}) and broker {other}, {how}"
+
+
+def kill_beside_suspended(scene: Scene) -> str:
+    """Another broker dies while the first one stands still, and starts after that."""
+    id_, role = scene.victim()
+    killed = scene.randomness.choice(scene.others(id_))
+    pid = scene.cluster.brokers[id_].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        scene.pass_time(0, PAUSE_S)
+        scene.cluster.brokers[killed].kill()
+        scene.pass_time(0, LONGEST_ABSENCE_S)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    scene.cluster.brokers[killed].start()
+    return f"broker {killed}, beside broker {id_} ({role})"
 
 
 def _to_etcd(scene: Scene, id_: int) -> Pairs:
@@ -221,6 +259,8 @@ KINDS: Final[Mapping[str, tuple[float, Callable[[Scene], str]]]] = {
     "kill -9 of all brokers": (1, kill_all_brokers),
     "SIGSTOP of a broker for three sessions": (4, suspend_broker),
     "cut between two brokers": (4, cut_brokers),
+    "kill -9 of a broker during a cut": (3, kill_during_cut),
+    "kill -9 of a broker beside a suspended one": (2, kill_beside_suspended),
     "cut between a broker and the others": (2, isolate_from_brokers),
     "cut between a broker and etcd": (3, isolate_from_etcd),
     "cut of a broker from brokers and etcd": (2, isolate),
