@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ TRANSACTIONAL_IDS = "torture-copier-"
 RECORDS_PER_TRANSACTION = 20
 ABORT_PROBABILITY = 0.1
 CALL_TIMEOUT_S = 5.0
+STUCK_AFTER_S = 30.0
 FATAL_EXIT_CODE = 3
 
 # A killed broker restarts soon, but the default back-off grows to 10 s.
@@ -44,8 +46,13 @@ class MustAbort(Exception):
 
 
 def insist(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Repeat a call until the broker responds. Raises MustAbort, or KafkaException for a fatal
-    error."""
+    """Repeat a call until the broker responds. Raises MustAbort. Raises KafkaException for a fatal
+    error, and for any error after STUCK_AFTER_S.
+
+    If no broker has the group's coordinator for half a second, librdkafka 2.16 gives up the search
+    in `send_offsets_to_transaction`, and the call has no outcome until a connection changes.
+    """
+    ends_s = time.monotonic() + STUCK_AFTER_S
     while True:
         try:
             return call(*arguments, CALL_TIMEOUT_S)
@@ -53,7 +60,7 @@ def insist(call: Callable[..., Any], *arguments: Any) -> Any:
             reason = error.args[0]
             if reason.txn_requires_abort():
                 raise MustAbort(reason.str()) from error
-            if not reason.retriable():
+            if not reason.retriable() or time.monotonic() > ends_s:
                 raise
 
 

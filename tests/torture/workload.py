@@ -196,6 +196,13 @@ class Copiers:
         process.kill()
         return process.wait() == -signal.SIGKILL
 
+    def kill_all(self) -> None:
+        """Send SIGKILL to all copiers."""
+        for process in self._processes:
+            if process is not None:
+                process.kill()
+                process.wait()
+
     @contextmanager
     def one_suspended(self) -> Iterator[bool]:
         """Send SIGSTOP to a random copier, and SIGCONT at the end of the block. Yield False if it
@@ -220,7 +227,4 @@ class Copiers:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for process in self._processes:
-            if process is not None:
-                process.kill()
-                process.wait()
+        self.kill_all()

@@ -77,7 +77,9 @@ def _audit_copy_loop(loads: Loads, timeline: Timeline, verdict: Verdict) -> Row:
     _add(own, verdict)
     times_s = sorted(loads.feeder.acknowledged_s.values())
     gap_s = max(longest_gap_s(times_s), loads.copied.longest_gap_s)
-    return Row("copy loop (librdkafka)", own.records, own.losses, own.duplicates, gap_s)
+    row = Row("copy loop (librdkafka)", own.records, own.losses, own.duplicates, gap_s)
+    row.errors["a copier was started again"] = loads.copiers.restarts
+    return row
 
 
 def _audit_own_copy_loop(loads: Loads, verdict: Verdict) -> Row:
@@ -91,7 +93,9 @@ def _audit_own_copy_loop(loads: Loads, verdict: Verdict) -> Row:
         own.violations.append(f"{work.output}: a different order from that of {work.input}")
     _add(own, verdict)
     gap_s = loads.own.longest_gap_s
-    return Row("copy loop (oncelog)", own.records, own.losses, own.duplicates, gap_s)
+    row = Row("copy loop (oncelog)", own.records, own.losses, own.duplicates, gap_s)
+    row.errors["a copier was started again"] = loads.own.restarts
+    return row
 
 
 def _add(own: Verdict, verdict: Verdict) -> None:

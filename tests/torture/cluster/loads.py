@@ -10,9 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.harness.waiting import wait_until
 from tests.torture.access import PlainAccess, Role
 from tests.torture.cluster.own_copy_loop import KINDS, OwnCopyLoop
 from tests.torture.cluster.timeline import Moments
@@ -23,7 +24,25 @@ from tests.torture.workload import PARTITIONS, Copiers, Feeder, Reader
 WRITTEN: Final = "torture-written"
 RECORDS_PER_S: Final = 100
 COPIERS: Final = 2
+COPY_LOOP: Final = "the copy loop"
 CALL_S: Final = 30.0
+NOT_YET: Final = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
+
+def has_begun(settings: Mapping[str, Any]) -> bool:
+    """Commit the first offsets of the copiers' group. Return False if the broker that coordinates
+    it does not know that yet."""
+    try:
+        begin_group(settings)
+    except KafkaException as error:
+        if error.args[0].code() not in NOT_YET:
+            raise
+        return False
+    return True
 
 
 class TimedFeeder(Feeder):
@@ -58,7 +77,7 @@ class Loads:
         create_topics(settings)
         admin = AdminClient(settings)
         admin.create_topics([NewTopic(WRITTEN, PARTITIONS)])[WRITTEN].result(CALL_S)
-        begin_group(settings)
+        wait_until(lambda: has_begun(settings), "the group's coordinator serves")
         self.feeder = TimedFeeder(settings)
         self.reader = Reader(settings)
         self.copied = Moments()
@@ -83,10 +102,14 @@ class Loads:
         self.copied.see(self.reader.count)
         return {
             "the feeder": len(self.feeder.written),
-            "the copy loop": self.reader.count,
+            COPY_LOOP: self.reader.count,
             "our copy loop": self.own.copied,
             **{writer.name: len(writer.successes) for writer in self.writers},
         }
+
+    def replace_copiers(self) -> None:
+        """Kill the copiers of librdkafka. The next `counts` starts others."""
+        self.copiers.kill_all()
 
     def finish(self) -> None:
         """End the producers. The copiers continue."""
@@ -104,7 +127,7 @@ class Loads:
             return max(len(self.feeder.written) - self.reader.count, 0)
 
         return [
-            ("the copy loop", left_of_librdkafka),
+            (COPY_LOOP, left_of_librdkafka),
             ("our copy loop", lambda: max(self.own.left, 0)),
         ]
 

@@ -72,7 +72,8 @@ def _show(outcome: Outcome, directory: Path) -> None:
         click.echo(line)
     for row in outcome.rows:
         for error, times in row.errors.most_common(3):
-            click.echo(f"    {row.name}: {times} times {error}")
+            if times:
+                click.echo(f"    {row.name}: {times} times: {error}")
     verdict = outcome.verdict
     for violation in verdict.violations:
         click.echo(f"violation, seed {outcome.seed}, data in {directory}: {violation}", err=True)

@@ -23,7 +23,7 @@ from tests.harness.relays import Relays
 from tests.torture.audit import Verdict
 from tests.torture.cluster.audit import Row, audit_loads, audit_replicas, audit_transactions
 from tests.torture.cluster.faults import KINDS, Scene
-from tests.torture.cluster.loads import Loads
+from tests.torture.cluster.loads import COPY_LOOP, Loads
 from tests.torture.cluster.relayed import RelayedCluster
 from tests.torture.cluster.timeline import Struck, Timeline
 from tests.torture.run import wait_for
@@ -151,6 +151,10 @@ class ClusterTorture:
             if time.monotonic() > deadline_s:
                 named = ", ".join(late) or "a replica"
                 self._stuck.update(late)
+                if COPY_LOOP in late:
+                    # A violation. New copiers work during the next faults.
+                    loads.replace_copiers()
+                    self._stuck.remove(COPY_LOOP)
                 self._violated(
                     f"{fault or 'the start'}: {named} made no progress in {STUCK_AFTER_S:.0f} s"
                 )
