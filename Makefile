@@ -144,7 +144,7 @@ endif
 fuzz: $(READY)  ## changed bytes for all that parses for security: make fuzz INPUTS=10000000 before a release
 	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --seed $(SEED) --jobs $(WORKERS)
 
-nightly: $(READY)  ## the checks that take too long for every change, about 5 hours: simulate, explore, mutants, torture ...
+nightly: $(READY)  ## the checks that take too long for every change, about 6 hours: simulate, explore, mutants, torture ...
 	$(MAKE) simulate SEEDS=10000
 	$(MAKE) simulate SEEDS=2000 CLUSTER=1
 	$(MAKE) explore

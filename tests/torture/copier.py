@@ -49,8 +49,9 @@ def insist(call: Callable[..., Any], *arguments: Any) -> Any:
     """Repeat a call until the broker responds. Raises MustAbort. Raises KafkaException for a fatal
     error, and for any error after STUCK_AFTER_S.
 
-    If no broker has the group's coordinator for half a second, librdkafka 2.16 gives up the search
-    in `send_offsets_to_transaction`, and the call has no outcome until a connection changes.
+    In `send_offsets_to_transaction`, librdkafka 2.16 asks three times for the group's coordinator,
+    within less than a second. If there is none yet, the call has no outcome before a connection
+    comes or goes.
     """
     ends_s = time.monotonic() + STUCK_AFTER_S
     while True:
