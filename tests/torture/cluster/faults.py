@@ -19,7 +19,7 @@ from tests.harness.cluster import Cluster
 from tests.harness.etcd import Etcd, EtcdMember
 from tests.harness.relays import Relays
 from tests.harness.waiting import wait_until
-from tests.torture.cluster.relayed import broker_host, etcd_host
+from tests.torture.cluster.relayed import CLIENT_HOST, broker_host, etcd_host
 
 SESSION_S: Final = 2.0
 # A broker that stands still for so long has lost its session, and may continue in another epoch.
@@ -32,6 +32,9 @@ LONGEST_ABSENCE_S: Final = 2.0
 LONGEST_START_S: Final = 1.0
 CALL_S: Final = 10.0
 INTERNAL: Final = "__"
+REFUSED: Final = "refused"
+LATE: Final = "late"
+LOST: Final = "lost"
 ROLES: Final = ("controller", "leader", "coordinator")
 
 Pairs = set[tuple[str, str]]
@@ -79,15 +82,18 @@ class Scene:
 
     @contextmanager
     def cut(self, pairs: Pairs) -> Iterator[str]:
-        """Cut the network in the block. Yield how: silently or not, in which directions."""
+        """Cut the network in the block. Yield how: in which directions, whether connections are
+        refused or silent, and whether what was sent arrives late or is lost."""
         directions = self.randomness.choice(("both directions", "to the first", "from the first"))
         back = {(to, from_) for from_, to in pairs}
         chosen = {"to the first": back, "from the first": pairs}.get(directions, pairs | back)
-        refusing = directions == "both directions" and self.randomness.random() < 0.5
-        self.relays.cut(chosen, refusing=refusing)
+        way = self.randomness.choice((REFUSED, LATE, LOST))
+        self.relays.cut(chosen, refusing=way == REFUSED)
         try:
-            yield f"{directions}, {'refused' if refusing else 'silent'}"
+            yield f"{directions}, {way}"
         finally:
+            if way == LOST:
+                self.relays.cut(chosen, refusing=True)
             self.relays.heal()
 
     def cut_for_a_time(self, pairs: Pairs) -> str:
@@ -160,6 +166,11 @@ def isolate_from_brokers(scene: Scene) -> str:
         {(broker_host(id_), broker_host(other)) for other in scene.others(id_)}
     )
     return f"broker {id_} ({role}), {how}"
+
+
+def cut_clients(scene: Scene) -> str:
+    id_, role = scene.victim()
+    return f"broker {id_} ({role}), {scene.cut_for_a_time({(broker_host(id_), CLIENT_HOST)})}"
 
 
 def isolate_from_etcd(scene: Scene) -> str:
@@ -262,6 +273,7 @@ KINDS: Final[Mapping[str, tuple[float, Callable[[Scene], str]]]] = {
     "kill -9 of a broker during a cut": (3, kill_during_cut),
     "kill -9 of a broker beside a suspended one": (2, kill_beside_suspended),
     "cut between a broker and the others": (2, isolate_from_brokers),
+    "cut between a broker and all clients": (4, cut_clients),
     "cut between a broker and etcd": (3, isolate_from_etcd),
     "cut of a broker from brokers and etcd": (2, isolate),
     "kill -9 of the leader of etcd": (4, kill_etcd_leader),

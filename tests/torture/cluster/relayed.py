@@ -14,6 +14,8 @@ from tests.harness.relays import Relays
 
 CLIENTS: Final = "CLIENTS"
 BROKERS: Final = "BROKERS"
+# All clients are on one host of the network.
+CLIENT_HOST: Final = "clients"
 MAPPED: Final = {
     "listener.security.protocol.map": f"{CLIENTS}:PLAINTEXT,{BROKERS}:PLAINTEXT",
     "inter.broker.listener.name": BROKERS,
@@ -31,18 +33,25 @@ def etcd_host(number: int) -> str:
 
 
 class RelayedBroker(Oncelog):
-    """Clients connect to it, and the other brokers through a relay. It connects to each member of
-    etcd through a relay of its own."""
+    """Clients connect to it through a relay, the other brokers through another one. It connects to
+    each member of etcd through a relay of its own."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str], relays: Relays) -> None:
         super().__init__(directory, {**settings, **MAPPED})
+        self.port = reserve_port(self)
         self._broker_port = reserve_port(self)
         host = broker_host(int(settings["node.id"]))
-        self._relay = relays.open(host, f"{self.host}:{self._broker_port}")
+        self._for_clients = relays.open(host, f"{self.host}:{self.port}", CLIENT_HOST)
+        self._for_brokers = relays.open(host, f"{self.host}:{self._broker_port}")
+
+    @property
+    def address(self) -> str:
+        return self._for_clients
 
     def _address_arguments(self) -> list[str]:
-        listeners = f"{CLIENTS}://{self.address},{BROKERS}://{self.host}:{self._broker_port}"
-        advertised = f"{CLIENTS}://{self.address},{BROKERS}://{self._relay}"
+        ports = {CLIENTS: self.port, BROKERS: self._broker_port}
+        listeners = ",".join(f"{name}://{self.host}:{port}" for name, port in ports.items())
+        advertised = f"{CLIENTS}://{self._for_clients},{BROKERS}://{self._for_brokers}"
         return ["--set", f"listeners={listeners}", "--set", f"advertised.listeners={advertised}"]
 
 

@@ -20,6 +20,7 @@ KINDS = (
     "SIGSTOP of a broker for three sessions",
     "kill -9 of a broker and the leader of etcd",
     "cut of a broker from brokers and etcd",
+    "cut between a broker and all clients",
     "kill -9 of all brokers",
 )
 
