@@ -167,9 +167,11 @@ def _read_for_follower(
 ) -> PartitionResult:
     partition.check_leader(wanted.current_leader_epoch)
     check_follower(partition, follower, wanted.current_leader_epoch)
-    diverging = _diverging(wanted, partition)
-    if diverging is not None:
-        return diverging
+    if not follower.is_repeated or wanted.current_leader_epoch < 0:
+        # In one leader epoch the leader's log only grows, so logs that agree go on to agree.
+        diverging = _diverging(wanted, partition)
+        if diverging is not None:
+            return diverging
     # The fetch is recorded before the read, so that the response has the new high watermark.
     record_fetch(partition, follower, wanted.fetch_offset)
     read = read_to_log_end(

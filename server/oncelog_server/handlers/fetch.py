@@ -54,6 +54,8 @@ LEADERS_SINCE: Final = 16
 # The errors after which a client looks for a new leader.
 MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 NO_OFFSET: Final = -1
+# By the code on the wire. A look-up takes a third of the time of a call of the enum.
+ISOLATIONS: Final = {int(isolation): isolation for isolation in Isolation}
 
 
 Answered = FetchResponse | Deferred[FetchResponse]
@@ -96,10 +98,10 @@ def _asked(
 ) -> Answered | Steps[Answered]:
     try:
         scope = _scope(services, context, request, wanted)
-        isolation = Isolation(request.isolation_level)
     except Refused as refused:
         return FetchResponse(error_code=refused.code)
-    except ValueError:
+    isolation = ISOLATIONS.get(request.isolation_level)
+    if isolation is None:
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
     meter = context.meter
