@@ -208,7 +208,7 @@ def test_b23_an_export_of_the_stopped_cluster_is_imported(
     planned = done(etcd, "import", tmp_path / "export.txt")
     assert "add --yes" in planned
     no_broker_starts(cluster, "there is no metadata in etcd")
-    done(etcd, "import", tmp_path / "export.txt", "--yes", program=WHOLE)
+    done(etcd, "import", tmp_path / "export.txt", "--yes")
     assert "has a cluster" in refused(etcd, "import", tmp_path / "export.txt", "--yes")
     cluster.start()
     work.is_all_there()
