@@ -168,7 +168,7 @@ def _read_for_follower(
     partition.check_leader(wanted.current_leader_epoch)
     check_follower(partition, follower, wanted.current_leader_epoch)
     if not follower.is_repeated or wanted.current_leader_epoch < 0:
-        # In one leader epoch the leader's log only grows, so logs that agree go on to agree.
+        # In one leader epoch the leader's log only grows, so logs that agree stay so.
         diverging = _diverging(wanted, partition)
         if diverging is not None:
             return diverging
