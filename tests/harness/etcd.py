@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import ssl
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
 START_TIMEOUT_S: Final = 60.0
 CALL_TIMEOUT_S: Final = 10.0
 ROOT: Final = "root"
+
+
+def _reserve_addresses() -> None:
+    """Lift the limit of addresses in the new process: etcd reserves 10 GB, and uses few of them.
+    `make mutate` limits the tests, and so their processes."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
 def program() -> str:
@@ -91,6 +99,8 @@ class EtcdMember:
                     f"--initial-cluster={cluster}",
                     *options,
                 ],
+                # The tests that start an etcd have no other threads that hold locks.
+                preexec_fn=_reserve_addresses,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
