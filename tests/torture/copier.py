@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ TRANSACTIONAL_IDS = "torture-copier-"
 RECORDS_PER_TRANSACTION = 20
 ABORT_PROBABILITY = 0.1
 CALL_TIMEOUT_S = 5.0
-STUCK_AFTER_S = 30.0
+STUCK_AFTER_S = 30
 FATAL_EXIT_CODE = 3
 
 # A killed broker restarts soon, but the default back-off grows to 10 s.
@@ -46,14 +46,21 @@ class MustAbort(Exception):
 
 
 def insist(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Repeat a call until the broker responds. Raises MustAbort. Raises KafkaException for a fatal
-    error, and for any error after STUCK_AFTER_S.
+    """Repeat a call until the broker responds. Raises MustAbort, or KafkaException for a fatal
+    error. SIGALRM ends the process after STUCK_AFTER_S.
 
     In `send_offsets_to_transaction`, librdkafka 2.16 asks three times for the group's coordinator,
-    within less than a second. If there is none yet, the call has no outcome before a connection
-    comes or goes.
+    within less than a second. If there is none yet, the call does not return before a connection
+    comes or goes, whatever its timeout.
     """
-    ends_s = time.monotonic() + STUCK_AFTER_S
+    signal.alarm(STUCK_AFTER_S)
+    try:
+        return _repeated(call, *arguments)
+    finally:
+        signal.alarm(0)
+
+
+def _repeated(call: Callable[..., Any], *arguments: Any) -> Any:
     while True:
         try:
             return call(*arguments, CALL_TIMEOUT_S)
@@ -61,7 +68,7 @@ def insist(call: Callable[..., Any], *arguments: Any) -> Any:
             reason = error.args[0]
             if reason.txn_requires_abort():
                 raise MustAbort(reason.str()) from error
-            if not reason.retriable() or time.monotonic() > ends_s:
+            if not reason.retriable():
                 raise
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,20 @@ def _check_recoveries(directory: Path) -> None:
     save_metadata(Oncelog(folders[0]), older)
     for folder, lost in zip(folders, (AGED, "the store and its copy are gone"), strict=True):
         folder_of_the_torture(folder, older, lost, killed=True)
+
+
+STUCK = """
+import threading
+from tests.torture import copier
+copier.STUCK_AFTER_S = 1
+copier.insist(lambda timeout_s: threading.Event().wait())
+"""
+
+
+def test_a_copier_ends_if_a_call_does_not_return() -> None:
+    """Its supervisor then starts another one."""
+    ended = subprocess.run([sys.executable, "-c", STUCK], check=False)
+    assert ended.returncode == -signal.SIGALRM
 
 
 # --- the files after a power loss
