@@ -299,10 +299,12 @@ class Segment:
         return scan.begins_with(self.base_offset + relative_offset)
 
     def position_near(self, offset: int) -> int:
-        """Return the position of a batch at or before `offset`, from the index file. Return 0 if
-        the file is not valid. The index is neither kept in memory nor rebuilt."""
-        data = read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX))
-        index = None if data is None else OffsetIndex.decode(data, max(self.log.size, 1))
+        """Return the position of a batch at or before `offset`, from the index in memory, or else
+        from its file. Return 0 if the file is not valid. The index of the file is neither kept in
+        memory nor rebuilt."""
+        index = self._offset_index
+        if index is None and (data := read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX))):
+            index = OffsetIndex.decode(data, max(self.log.size, 1))
         entry = None if index is None else index.floor(offset - self.base_offset)
         return entry[1] if entry is not None and self._confirms(*entry) else 0
 
