@@ -134,7 +134,7 @@ class CountedFiles(MemoryFiles):
 
 
 def test_the_check_of_an_epoch_reads_little_of_a_long_segment() -> None:
-    """A broker whose leaders change often would otherwise start ten times as slowly: each epoch
+    """A broker with many leader epochs would otherwise start ten times as slowly: each epoch
     was looked up from the beginning of the segment."""
     files = CountedFiles()
     driver = Driver(LogConfig(index_interval_bytes=4096), files)
