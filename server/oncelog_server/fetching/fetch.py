@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from oncelog_server.deferred import Deferred, then, then_ask
+from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
 from oncelog_server.fetching.follower_waits import FollowerWaits
 from oncelog_server.fetching.parked import ParkedFetch
@@ -82,24 +82,18 @@ def fetch(
         steps = read_partitions(rows, finder.find, isolation, limits.max_bytes, again, unread)
         return slices.run(steps) if len(rows) > SMALL else at_its_end(steps)
 
-    parked = ParkedFetch(
+    def respond(found: FetchResult) -> R | Deferred[R]:
+        steps = response(found)
+        return slices.run(steps) if len(found.partitions) > SMALL else at_its_end(steps)
+
+    return ParkedFetch(
         finder.found,
         read,
+        respond,
         min_bytes=min_bytes,
         max_wait_ms=limits.max_wait_ms if waits is None else waits.limit(limits.max_wait_ms),
         timers=timers,
         unread=unread,
         has_newer_high_watermark=result.has_newer_high_watermark,
         waits=None if waits is None else waits.parked,
-    )
-    if unread is None and len(partitions) <= SMALL:
-        return then(parked.answer, lambda found: at_its_end(response(found)))
-
-    def respond(found: FetchResult) -> R | Deferred[R]:
-        steps = response(found)
-        return slices.run(steps) if len(found.partitions) > SMALL else at_its_end(steps)
-
-    answer = then_ask(parked.answer, respond)
-    if isinstance(answer, Deferred):
-        answer.on_cancel(parked.answer.cancel)
-    return answer
+    ).answer

@@ -4,24 +4,27 @@ partitions changes or its timer fires."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, pass_on
 from oncelog_server.fetching.read import FetchResult
 from oncelog_server.fetching.unread import Unread
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.waiting import ReadWaiters
 from oncelog_server.timers import Timer, Timers
 
+R = TypeVar("R")
+
 # The longest time after which a follower learns a new high watermark. The next records bring it
 # too. A response at once would double the requests of a follower under load.
 HIGH_WATERMARK_DELAY_MS: Final = 20
 
 
-class ParkedFetch:
+class ParkedFetch(Generic[R]):
     """Repeats the read after each change of a partition. The Fetch ends when there is enough data
-    or an error, or when the timer fires. `read` returns a Deferred if it needs several turns of the
-    loop. Several changes in one turn of the loop cause a single read.
+    or an error, or when the timer fires. Then `answer` is what `respond` makes of the last read.
+    `read` and `respond` return a Deferred if they need several turns of the loop. Several changes
+    in one turn of the loop cause a single read.
 
     The Fetch of a follower waits for changes of its `unread` partitions instead. It wakes at an
     append, which need not be committed. Any other change, for example of the high watermark, ends
@@ -29,14 +32,15 @@ class ParkedFetch:
     `waits` is the set of followers' parked fetches that can be ended early."""
 
     __slots__ = (
-        "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions", "_read", "_scheduled",
-        "_timer", "_timers", "_unread", "_waits", "_watermark_timer", "answer",
+        "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions", "_read", "_respond",
+        "_scheduled", "_timer", "_timers", "_unread", "_waits", "_watermark_timer", "answer",
     )  # fmt: skip
 
     def __init__(
         self,
         partitions: list[Partition],
         read: Callable[[], FetchResult | Deferred[FetchResult]],
+        respond: Callable[[FetchResult], R | Deferred[R]],
         *,
         min_bytes: int,
         max_wait_ms: int,
@@ -45,9 +49,10 @@ class ParkedFetch:
         has_newer_high_watermark: bool = False,
         waits: ReadWaiters | None = None,
     ) -> None:
-        self.answer: Deferred[FetchResult] = Deferred()
+        self.answer: Deferred[R] = Deferred()
         self._partitions = partitions
         self._read = read
+        self._respond = respond
         self._min_bytes = min_bytes
         self._timers = timers
         self._unread = unread
@@ -110,7 +115,12 @@ class ParkedFetch:
             return
         if self._is_late or result.size >= self._min_bytes or result.is_urgent:
             self._release()
-            self.answer.complete(result)
+            try:
+                response = self._respond(result)
+            except Exception as failure:
+                self.answer.abandon(failure)
+                return
+            pass_on(response, self.answer)
         elif self._is_stale:
             self._is_stale = False
             self._wake()

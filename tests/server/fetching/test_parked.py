@@ -41,8 +41,10 @@ class Reader:
         self.reads = 0
         self.min_bytes = min_bytes
         self.isolation = isolation
+        # Makes the response.
+        self.respond: Callable[[FetchResult], FetchResult] = lambda found: found
 
-    def park(self) -> ParkedFetch:
+    def park(self) -> ParkedFetch[FetchResult]:
         wanted = [
             FetchedPartition(PartitionKey("topic", index), led.end_offset(self.isolation), 10_000)
             for index, led in enumerate(self.partitions)
@@ -59,6 +61,7 @@ class Reader:
         return ParkedFetch(
             self.partitions,
             read,
+            self.respond,
             min_bytes=self.min_bytes,
             max_wait_ms=WAIT_MS,
             timers=self.timers,
@@ -132,6 +135,21 @@ def test_a_read_that_fails_fails_its_request_and_leaves_nothing(time_is_up: bool
         reader.timers.run_soon()
     assert [type(failure) for failure in failures] == [IndexError]
     reader.partitions = kept
+    assert reader.is_released
+
+
+def test_a_response_that_fails_fails_its_request_and_leaves_nothing() -> None:
+    reader = Reader()
+
+    def respond(_: FetchResult) -> FetchResult:
+        raise ValueError
+
+    reader.respond = respond
+    parked = reader.park()
+    failures: list[Exception | None] = []
+    parked.answer.on_abandon(lambda: failures.append(parked.answer.failure))
+    reader.timers.advance(WAIT_MS)
+    assert [type(failure) for failure in failures] == [ValueError]
     assert reader.is_released
 
 
@@ -237,11 +255,12 @@ class Follower:
         """Let follower 2 fetch behind the first record."""
         self.fetch(2, 1)[1].close()
 
-    def park(self, offset: int) -> ParkedFetch:
+    def park(self, offset: int) -> ParkedFetch[FetchResult]:
         first, unread = self.fetch(1, offset)
         return ParkedFetch(
             [],
             lambda: self.read(1, unread, is_repeated=True),
+            lambda found: found,
             min_bytes=1,
             max_wait_ms=WAIT_MS,
             timers=self.timers,
