@@ -21,7 +21,6 @@ KINDS = (
     "kill -9 of a broker and the leader of etcd",
     "cut of a broker from brokers and etcd",
     "cut between a broker and all clients",
-    "kill -9 of all brokers",
 )
 
 
