@@ -98,6 +98,8 @@ class BrokerLink(asyncio.BufferedProtocol):
         timeout_s: float = TIMEOUT_S,
         security: Callable[[], LinkSecurity] | None = None,
     ) -> None:
+        # Kept, because get_running_loop makes a system call.
+        self._loop = asyncio.get_running_loop()
         self._security = security
         self._authentication: LinkAuthentication | None = None
         # True if requests can be sent: the connection is open and authenticated.
@@ -129,7 +131,7 @@ class BrokerLink(asyncio.BufferedProtocol):
     def send(self, request: object, version: int, answered: OnResponse) -> None:
         """Send a request of any API. On a closed link it is lost at once."""
         if self._is_closed:
-            asyncio.get_running_loop().call_soon(answered, None)
+            self._loop.call_soon(answered, None)
             return
         self._unsent.append((request, version, answered))
         if self._is_ready:
@@ -138,7 +140,7 @@ class BrokerLink(asyncio.BufferedProtocol):
             self._begin_to_connect()
 
     def _begin_to_connect(self) -> None:
-        self._connecting = asyncio.get_running_loop().create_task(self._connect())
+        self._connecting = self._loop.create_task(self._connect())
 
     def close(self) -> None:
         """Close the connection for good; requests without a response are lost."""
@@ -150,7 +152,7 @@ class BrokerLink(asyncio.BufferedProtocol):
         self._lose_all()
 
     async def _connect(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         try:
             security = None if self._security is None else self._security()
             context = None if security is None else security.context
@@ -170,7 +172,7 @@ class BrokerLink(asyncio.BufferedProtocol):
     def _write_or_renew(self) -> None:
         """Send the requests. If the session ends soon, connect again when all requests in flight
         have their responses."""
-        if asyncio.get_running_loop().time() < self._ends_s:
+        if self._loop.time() < self._ends_s:
             self._write()
         elif not self._in_flight:
             assert self._transport is not None
@@ -182,7 +184,7 @@ class BrokerLink(asyncio.BufferedProtocol):
         for request, version, answered in unsent:
             correlation_id, parts = self._requests.send(request, version)
             self._in_flight[correlation_id] = answered
-            self._transport.writelines(parts)
+            self._transport.write(b"".join(parts))
         self._watch()
 
     def _watch(self) -> None:
@@ -190,14 +192,14 @@ class BrokerLink(asyncio.BufferedProtocol):
         if not self._in_flight:
             self._expires_s = math.inf
             return
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         self._expires_s = loop.time() + self._timeout_s
         if self._alarm is None:
             self._alarm = loop.call_at(self._expires_s, self._look_at_time)
 
     def _look_at_time(self) -> None:
         self._alarm = None
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         if loop.time() < self._expires_s < math.inf:
             self._alarm = loop.call_at(self._expires_s, self._look_at_time)
         elif self._in_flight:
@@ -222,7 +224,7 @@ class BrokerLink(asyncio.BufferedProtocol):
         assert self._transport is not None
         correlation_id, parts = self._requests.send(request, version)
         self._in_flight[correlation_id] = self._on_authentication
-        self._transport.writelines(parts)
+        self._transport.write(b"".join(parts))
         self._watch()
 
     def _on_authentication(self, response: Any | None) -> None:
@@ -233,7 +235,7 @@ class BrokerLink(asyncio.BufferedProtocol):
         if work is None:
             self._authenticate(authentication, response)
             return
-        preparing = asyncio.get_running_loop().run_in_executor(None, work)
+        preparing = self._loop.run_in_executor(None, work)
         preparing.add_done_callback(lambda _: self._prepared(authentication, response))
 
     def _prepared(self, authentication: LinkAuthentication, response: Any) -> None:
@@ -250,7 +252,7 @@ class BrokerLink(asyncio.BufferedProtocol):
                 self._transport.abort()
         else:
             if authentication.lifetime_ms:
-                now_s = asyncio.get_running_loop().time()
+                now_s = self._loop.time()
                 self._ends_s = now_s + authentication.lifetime_ms / 1000 * RENEWED_AFTER
             self._become_ready()
 
@@ -285,7 +287,7 @@ class BrokerLink(asyncio.BufferedProtocol):
         if isinstance(error, ssl.SSLError):
             # With TLS 1.3, the other broker refuses a certificate after our end of the handshake.
             self._log_failure(_reason_of(error))
-        renews = asyncio.get_running_loop().time() >= self._ends_s and not self._in_flight
+        renews = self._loop.time() >= self._ends_s and not self._in_flight
         self._transport = None
         self._is_ready = False
         self._ends_s = math.inf
@@ -299,7 +301,7 @@ class BrokerLink(asyncio.BufferedProtocol):
 
     def _log_failure(self, reason: str) -> None:
         """Log why there is no link, unless it was the reason before, less than REPEAT_S ago."""
-        now_s = asyncio.get_running_loop().time()
+        now_s = self._loop.time()
         if reason == self._failure and now_s - self._logged_s < REPEAT_S:
             return
         self._failure, self._logged_s = reason, now_s
