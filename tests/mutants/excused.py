@@ -60,7 +60,7 @@ EXCUSED: Final = (
         "any duration below 0 means that there is no filter",
     ),
     Excused(
-        "server/oncelog_server/fetching/sessions.py",
+        "server/oncelog_server/fetching/fetched_partition.py",
         "last_sent_log_start_offset: int = -1",
         "last_sent_log_start_offset: int = (-2)",
         "no log starts below 0, so the first log start offset differs from -1 and from -2",

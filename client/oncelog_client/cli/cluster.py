@@ -52,7 +52,7 @@ EXTENSIONS: Final[dict[str, tuple[str, str, str]]] = {
     "export": (
         "oncelog_server.salvage.cluster_commands",
         "export",
-        "Write the metadata of a cluster from etcd to a new FILE. The brokers may run meanwhile.",
+        "Write the metadata of a cluster from etcd to a new FILE.",
     ),
     "import": (
         "oncelog_server.salvage.cluster_commands",
