@@ -7,12 +7,18 @@ from typing import Any
 import pytest
 
 from tests.client.cli.conftest import CommandLine
+from tests.harness.waiting import wait_until
 
 RATE, PERCENT = "producer_byte_rate", "request_percentage"
 
 
 def listed(command_line: CommandLine, name: str) -> list[dict[str, Any]]:
     return list(command_line.json("quotas", "list", "--user", name))
+
+
+def await_listed(command_line: CommandLine, name: str, rows: list[dict[str, Any]]) -> None:
+    """Wait for these quotas. Apache Kafka acknowledges a change before its broker shows it."""
+    wait_until(lambda: listed(command_line, name) == rows, f"the quotas {rows}")
 
 
 def row(name: str, quota: str, limit: float, client_id: str | None = None) -> dict[str, Any]:
@@ -26,15 +32,17 @@ def test_quotas_are_set_listed_and_removed(command_line: CommandLine, name: str)
         (RATE, None, 1e6), (PERCENT, None, 12.5),
     ]  # fmt: skip
     command_line.text("quotas", "set", *entity, "--client-defaults", f"{RATE}=5")
-    assert listed(command_line, name) == [
-        row(name, RATE, 1e6), row(name, PERCENT, 12.5), row(name, RATE, 5.0, "<default>")
-    ]  # fmt: skip
+    await_listed(
+        command_line,
+        name,
+        [row(name, RATE, 1e6), row(name, PERCENT, 12.5), row(name, RATE, 5.0, "<default>")],
+    )
     (removed,) = command_line.json("quotas", "remove", *entity, PERCENT)
     assert (removed["old_limit"], removed["limit"]) == (12.5, None)
     command_line.text("quotas", "remove", *entity)
-    assert listed(command_line, name) == [row(name, RATE, 5.0, "<default>")]
+    await_listed(command_line, name, [row(name, RATE, 5.0, "<default>")])
     command_line.text("quotas", "remove", *entity, "--client-defaults")
-    assert listed(command_line, name) == []
+    await_listed(command_line, name, [])
 
 
 def test_a_quota_that_makes_no_sense_is_refused_with_the_brokers_reason(

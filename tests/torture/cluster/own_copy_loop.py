@@ -69,9 +69,9 @@ class OwnCopyLoop:
         return sum(map(len, self._feed.sent)) - self.copied
 
     def close(self) -> None:
-        """End the copiers."""
-        self._copiers.close()
+        """End the copiers. First end the watch, which would start them again."""
         self._call(self._end())
+        self._copiers.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
