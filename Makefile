@@ -64,10 +64,10 @@ quick-tests: $(READY)
 	    tests/server tests/protocol tests/client/core tests/client/io
 
 # Four processes on two cores, because about half of them wait for a timeout or for a start. Six are
-# faster (16 min), but some tests then reach their deadlines. The tests of a file run in one process. The files
-# with Spark share two processes, and most other files with Apache Kafka share two
-# (`tests/distribution.py`). `tests/lanes.py` orders the files: xdist itself would begin with the files
-# that have the most tests and end with a few that take minutes.
+# faster (16 min), but some tests then reach their deadlines. The tests of a file run in one process.
+# The files with Spark share two processes, and most other files with Apache Kafka share two
+# (`tests/distribution.py`). `tests/lanes.py` orders the files: xdist itself would begin with the
+# files that have the most tests and end with a few that take minutes.
 test: $(READY) $(DOCS)  ## all tests (the tests with Kafka's own clients and tools need Java 17 and Maven)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
 	    --ignore tests/spark/connector --ignore tests/ecosystem

@@ -41,6 +41,12 @@ class ManualTimers:
         while self.soon:
             self.soon.pop(0)()
 
+    def run_turn(self) -> None:
+        """Run the callbacks of `call_soon`, without those that they add."""
+        callbacks, self.soon = self.soon, []
+        for callback in callbacks:
+            callback()
+
     def run_next(self, until_ms: int) -> bool:
         """Run the next timer at its time. Return False if no timer is due up to `until_ms`."""
         self.armed = self.waiting

@@ -114,7 +114,7 @@ class BrokerLink(asyncio.BufferedProtocol):
         self._timeout_s = timeout_s
         # One timer for many requests: it looks at `_expires_s`, the loop's time of the timeout.
         self._alarm: asyncio.TimerHandle | None = None
-        self._expires_s = math.inf
+        self._expires_s = 0.0
         self._requests = Requests(client_id)
         self._shared = SharedBuffer()
         self._frames = FrameReader(self._shared, MAX_FRAME_SIZE)
@@ -188,21 +188,20 @@ class BrokerLink(asyncio.BufferedProtocol):
         self._watch()
 
     def _watch(self) -> None:
-        """Restart the timeout if requests are in flight, else end it."""
+        """Restart the timeout if requests are in flight."""
         if not self._in_flight:
-            self._expires_s = math.inf
             return
-        loop = self._loop
-        self._expires_s = loop.time() + self._timeout_s
+        self._expires_s = self._loop.time() + self._timeout_s
         if self._alarm is None:
-            self._alarm = loop.call_at(self._expires_s, self._look_at_time)
+            self._alarm = self._loop.call_at(self._expires_s, self._look_at_time)
 
     def _look_at_time(self) -> None:
         self._alarm = None
-        loop = self._loop
-        if loop.time() < self._expires_s < math.inf:
-            self._alarm = loop.call_at(self._expires_s, self._look_at_time)
-        elif self._in_flight:
+        if not self._in_flight:
+            return
+        if self._loop.time() < self._expires_s:
+            self._alarm = self._loop.call_at(self._expires_s, self._look_at_time)
+        else:
             self._too_late()
 
     def _too_late(self) -> None:

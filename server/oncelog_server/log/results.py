@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from oncelog_server.storage.files import File
+from oncelog_server.storage.files import File, StorageError
 
 NO_TIMESTAMP: Final = -1
 
@@ -54,8 +54,12 @@ class FileRange(msgspec.Struct, frozen=True):
         )
 
     def read(self) -> bytes:
-        """Return the bytes. Raises StorageError."""
-        return self.file.read(self.position, self.length)
+        """Return the bytes. Raises StorageError, also if the file ends within the range: a response
+        with fewer bytes than its length would shift all later ones."""
+        data = self.file.read(self.position, self.length)
+        if len(data) != self.length:
+            raise StorageError("read", self.file.path, "the file ended early")
+        return data
 
 
 class LogRead(msgspec.Struct, frozen=True):

@@ -146,7 +146,7 @@ class Partition:
         self.leads = True
         self.is_leader = not is_suspended
         self.recompute_high_watermark()
-        # A follower that is not in the ISR any more joins it by its next fetch.
+        # A follower that has left the ISR joins it by its next fetch, which must read this.
         self.read_waiters.wake_all()
 
     def become_follower(self, leader_id: int, leader_epoch: int) -> None:
@@ -528,10 +528,12 @@ class Partition:
         """Delete the segments that retention does not keep. A segment with records at or above the
         high watermark stays. Return the number of deleted segments. Raises StorageError and
         CorruptLog. The segments that were deleted before the error stay deleted."""
-        deleted = self._log.apply_retention(now_ms, self.high_watermark)
-        if deleted:
-            self.read_waiters.wake_all()
-        return deleted
+        start_before = self.log_start_offset
+        try:
+            return self._log.apply_retention(now_ms, self.high_watermark)
+        finally:
+            if self.log_start_offset != start_before:
+                self.read_waiters.wake_all()
 
     def claim_flush(self, now_ms: int) -> bool:
         """Return True if `flush.messages` or `flush.ms` require a flush. The caller must then

@@ -66,7 +66,8 @@ class Reader:
 
 
 def _size(found: FetchResult) -> Steps[int]:
-    yield
+    for _ in found.partitions:
+        yield
     return found.size
 
 
@@ -114,3 +115,18 @@ def test_a_cancelled_fetch_leaves_no_timer_and_no_waiter(partitions: int) -> Non
     response.cancel()
     assert not reader.timers.waiting
     assert not any(waited.read_waiters for waited in reader.partitions)
+
+
+def test_reads_and_responses_of_many_partitions_are_made_in_slices() -> None:
+    """A slice has ten steps here, so that a read or a response of 101 partitions needs ten turns of
+    the loop."""
+    reader = Reader(SMALL + 1)
+    response = reader.fetch(1)
+    assert isinstance(response, Deferred)
+    reader.partitions[0].append(batch(), now_ms=NOW_MS)
+    turns = 0
+    while not response.done:
+        reader.timers.run_turn()
+        turns += 1
+    assert turns > 2 * SMALL / 10
+    assert response.value == SIZE

@@ -168,6 +168,15 @@ def test_a_follower_with_a_log_that_differs_gets_the_place_and_does_not_count() 
     assert leader.replicas.lag(1, 5) is None
 
 
+def test_a_later_read_of_a_fetch_without_leader_epoch_checks_the_log_again() -> None:
+    """In another leader epoch, the leader's log may differ from what the first read has seen."""
+    leader = led(3)
+    leader.become_leader(0, 4, (0, 1, 2), (0, 1, 2))
+    leader.append(batch(2), now_ms=NOW_MS)
+    result = read(leader, 5, FOLLOWER.repeated(), leader_epoch=-1, last_fetched_epoch=2)
+    assert only(result).diverging == (0, 3)
+
+
 @pytest.mark.parametrize(
     ("known", "is_newer"),
     [(HIGH_WATERMARK_UNUSED, False), (3, False), (2, True), (-1, True)],

@@ -104,3 +104,13 @@ async def test_a_parked_reader_of_a_topic_that_is_deleted_gets_the_error() -> No
         (response,) = parked.value.responses[0].partitions
         assert response.error_code == ErrorCode.UNKNOWN_TOPIC_ID
         assert not services.timers.waiting
+
+
+@pytest.mark.parametrize("level", [-1, 2, 127])
+async def test_an_unknown_isolation_level_is_an_invalid_request(level: int) -> None:
+    async with broker() as bare:
+        services = await with_orders(bare)
+        asked = request(services)
+        asked.isolation_level = level
+        response = await ask(fetch, services, asked)
+        assert (response.error_code, response.responses) == (ErrorCode.INVALID_REQUEST, [])

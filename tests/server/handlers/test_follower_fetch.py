@@ -139,6 +139,35 @@ async def test_KIP1166_a_follower_that_does_not_know_the_high_watermark_waits_br
         assert not led.follower_waiters
 
 
+async def test_a_fetch_of_a_session_waits_and_gets_a_record_of_a_partition_without_changes() -> (
+    None
+):
+    async with broker() as bare:
+        services, led = await with_orders(bare)
+        full = request(services, 2, session_epoch=0)
+        session_id = (await ask(fetch, services, full)).session_id
+
+        def more(epoch: int, wait_ms: int) -> Any:
+            state = ReplicaState(FOLLOWER, -1)
+            return fetch.handle(
+                services,
+                context(services, fetch.API, 18),
+                FetchRequest(
+                    replica_state=state, max_wait_ms=wait_ms, min_bytes=1, session_id=session_id,
+                    session_epoch=epoch,
+                ),
+            )  # fmt: skip
+
+        assert more(1, 0).responses == []
+        parked = more(2, 60_000)
+        assert isinstance(parked, Deferred)
+        led.append(batch(), now_ms=NOW_MS)
+        assert isinstance(services.timers, ManualTimers)
+        services.timers.run_soon()
+        (row,) = parked.value.responses[0].partitions
+        assert len(row.records) > 0
+
+
 async def test_a_reader_without_the_right_takes_no_session_of_a_follower() -> None:
     denied = Denying((Operation.CLUSTER_ACTION, "kafka-cluster"))
     async with broker(authorizer=denied) as bare:

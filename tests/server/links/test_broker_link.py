@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from oncelog_protocol.codecs import encode
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -22,6 +24,7 @@ from oncelog_server.cluster.records import EndpointRecord
 from oncelog_server.environment import OsEnvironment
 from oncelog_server.links.broker_link import BrokerLink, BrokerLinks
 from oncelog_server.settings.model import Settings
+from tests.server.manual_timers import ManualTimer, ManualTimers
 
 DEADLINE_S = 60
 Responses = list[Any]
@@ -168,6 +171,62 @@ async def test_requests_fail_if_the_broker_closes_the_connection_or_sends_nonsen
 
 async def test_a_broker_that_does_not_respond_times_out(peer: Peer) -> None:
     assert await lost(peer.port, timeout_s=0.05) == [None, None]
+
+
+class Wire:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.is_aborted = False
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+class Loop:
+    """The time of a loop, and its timers."""
+
+    def __init__(self) -> None:
+        self.timers = ManualTimers()
+
+    def time(self) -> float:
+        return self.timers.now_ms / 1000
+
+    def call_at(self, when_s: float, callback: Callable[[], None]) -> ManualTimer:
+        return self.timers.call_later(round(when_s * 1000) - self.timers.now_ms, callback)
+
+
+async def test_the_timeout_begins_with_the_latest_request_or_response() -> None:
+    """One timer serves all requests. A link in use for longer than the timeout stays."""
+    link, wire, loop = BrokerLink("broker", 1, "test", timeout_s=1.0), Wire(), Loop()
+    link._loop = cast(asyncio.AbstractEventLoop, loop)
+    link.connection_made(cast(asyncio.BaseTransport, wire))
+    found: Responses = []
+
+    def respond(correlation_id: int) -> None:
+        body = struct.pack(">i", correlation_id) + encode(ApiVersionsResponse(), 3)
+        data = struct.pack(">i", len(body)) + body
+        link.get_buffer(-1)[: len(data)] = data
+        link.buffer_updated(len(data))
+
+    for correlation_id in range(5):
+        link.send(ApiVersionsRequest(), 3, found.append)
+        loop.timers.advance(900)
+        respond(correlation_id)
+    loop.timers.advance(5_000)
+    assert (len(found), wire.is_aborted, loop.timers.waiting) == (5, False, [])
+    for _ in range(2):
+        link.send(ApiVersionsRequest(), 3, found.append)
+    loop.timers.advance(900)
+    respond(5)
+    loop.timers.advance(999)
+    assert not wire.is_aborted
+    loop.timers.advance(1)
+    assert wire.is_aborted
 
 
 async def test_the_links_of_a_purpose_have_its_timeout(peer: Peer) -> None:

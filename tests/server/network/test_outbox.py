@@ -175,10 +175,11 @@ async def test_responses_that_cannot_be_written_at_the_end_of_a_turn_close_the_c
     assert transport.aborted
 
 
-async def test_a_range_that_cannot_be_read_ends_the_connection(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [SENDFILE_BYTES // 2, SENDFILE_BYTES])
+async def test_a_range_that_cannot_be_read_ends_the_connection(tmp_path: Path, size: int) -> None:
     """After half a response the connection must not send another response."""
-    async with file_of(tmp_path, b"x" * SENDFILE_BYTES) as file, connected() as (outbox, reader):
-        outbox.send([b"head", FileRange(file, 0, 2 * SENDFILE_BYTES), b"tail"])
+    async with file_of(tmp_path, b"x" * size) as file, connected() as (outbox, reader):
+        outbox.send([b"head", FileRange(file, 0, size + 1_000), b"tail"])
         async with asyncio.timeout(DEADLINE_S):
             try:
                 received = await reader.read(-1)
@@ -204,6 +205,19 @@ async def test_without_sendfile_a_range_takes_little_memory_while_the_peer_does_
         assert sum(read) < 16 << 20  # what both sockets hold
         async with asyncio.timeout(DEADLINE_S):
             assert await reader.readexactly(len(data) + 8) == b"head" + data + b"tail"
+
+
+async def test_while_the_transport_is_full_small_ranges_wait_in_their_file(tmp_path: Path) -> None:
+    """The transport keeps all bytes that it gets in memory (scenario N4)."""
+    async with file_of(tmp_path, b"range") as file, connected() as (outbox, reader):
+        read: list[int] = []
+        counted = cast(File, Counting(file, read))
+        outbox.block()
+        outbox.send([b"head", FileRange(counted, 0, 5)])
+        assert read == []
+        outbox.unblock()
+        async with asyncio.timeout(DEADLINE_S):
+            assert await reader.readexactly(9) == b"headrange"
 
 
 class Counting:
