@@ -159,6 +159,9 @@ async def test_a_fetch_of_a_session_waits_and_gets_a_record_of_a_partition_witho
             )  # fmt: skip
 
         assert more(1, 0).responses == []
+        (session,) = services.fetch_sessions._sessions.values()
+        assert session.unread is not None
+        assert session.unread.rows() == []
         parked = more(2, 60_000)
         assert isinstance(parked, Deferred)
         led.append(batch(), now_ms=NOW_MS)
