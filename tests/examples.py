@@ -1,9 +1,8 @@
 """The number of examples that hypothesis tries for a property, and of drawn inputs that a test
-compares with Kafka's classes, and how often tests repeat steps.
+compares with Kafka's classes.
 
 If ONCELOG_EXAMPLES is "quick", a property has a fifth of the examples in the test. If it is "all",
-a test compares all drawn inputs, otherwise a tenth of them, and it makes all repetitions, otherwise
-a third of them. The test of the Spark sink's model then
+a test compares all drawn inputs, otherwise a tenth of them. The test of the Spark sink's model then
 also searches more models, the rates of throttles are measured for a minute, and the crash matrix of
 a cluster has all its cells.
 """
@@ -23,7 +22,6 @@ _MOST: Final = 100
 _SHARE: Final = 5
 _FEWEST: Final = 10
 _SHARE_OF_DRAWN: Final = 10
-_SHARE_OF_REPETITIONS: Final = 3
 
 
 def examples(count: int) -> int:
@@ -35,11 +33,6 @@ def drawn(count: int) -> int:
     """Return how many of `count` drawn inputs to compare with Kafka's classes: all in `make
     nightly`, a tenth otherwise."""
     return count if COMPARES_ALL else count // _SHARE_OF_DRAWN
-
-
-def repetitions(count: int) -> int:
-    """Return how often to repeat a step: `count` times in `make nightly`, a third otherwise."""
-    return count if COMPARES_ALL else count // _SHARE_OF_REPETITIONS
 
 
 def load_profile() -> None:

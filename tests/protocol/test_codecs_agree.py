@@ -16,7 +16,6 @@ from oncelog_protocol.messages.list_groups import (
     ListGroupsResponse,
 )
 from oncelog_protocol.types import MAX_STRING
-from tests.examples import repetitions
 from tests.protocol.constructs import construct_of
 from tests.protocol.drawing import CASES, case_id, messages, sample
 from tests.protocol.kio_oracle import kio_class, kio_read, kio_write, same, without_ours
@@ -51,12 +50,7 @@ def agree(message: Any, version: int) -> None:
 
 
 @pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
-@settings(
-    max_examples=repetitions(12),
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+@settings(max_examples=12, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_codec_construct_and_kio_agree(cls: type[Any], version: int, data: st.DataObject) -> None:
     agree(data.draw(messages(cls, version)), version)

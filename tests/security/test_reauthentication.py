@@ -23,7 +23,6 @@ from oncelog_protocol.messages.sasl_handshake import SaslHandshakeRequest
 from oncelog_protocol.secret import Secret
 from oncelog_protocol.security.plain_client import PlainClient
 from oncelog_server.metrics import table as metrics
-from tests.examples import repetitions
 from tests.harness.certificates import Certificates
 from tests.harness.scraping import PORT, scrape
 from tests.harness.waiting import wait_until
@@ -37,7 +36,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 LISTENER: Final = "SASL_SSL"
 LIFETIME_MS: Final = 3_000
-RELOADS: Final = repetitions(100)
+RELOADS: Final = 100
 TLS_LISTENERS: Final = 3
 NEW_PASSWORD: Final = "canary-of-the-rotation"
 # The states of a TCP socket in /proc/net/tcp.

@@ -9,9 +9,8 @@ from typing import Final
 from oncelog_protocol.messages.create_acls import AclCreation
 from oncelog_server.security.acls import PatternType, Permission
 from oncelog_server.security.resources import CLUSTER, Operation, ResourceType
-from tests.examples import repetitions
 
-USERS: Final = repetitions(500)
+USERS: Final = 500
 # The rules of so many users exist at once. For each question, Kafka goes through all rules about
 # the resource.
 USERS_AT_ONCE: Final = 50

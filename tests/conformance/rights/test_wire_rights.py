@@ -1,4 +1,4 @@
-"""Users with drawn access rules get the same from oncelog and from Apache Kafka: error codes at
+"""500 users with drawn access rules get the same from oncelog and from Apache Kafka: error codes at
 every level, names, authorized operations and effects."""
 
 from __future__ import annotations

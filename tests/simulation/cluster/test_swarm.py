@@ -10,7 +10,7 @@ from tests.simulation.kinds import CLUSTER
 from tests.simulation.report import failure_lines
 from tests.simulation.run import FEW_COMMITS
 
-WORLDS = 10
+WORLDS = 20
 EACH = 5
 
 
