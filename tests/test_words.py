@@ -61,7 +61,7 @@ NO_PROSE = re.compile(r"`[^`]*`|\{[^}]*\}|\banswer-[a-z]|\bThis page answers:")
 # What may be between two words of a sentence in a file of Python.
 APART = r"(?:[\s#]|`[^`]*`|\{[^}]*\})+"
 # No docstring of the product begins with these words. It names the thing or begins with "Return".
-QUESTION_WORDS = ("What", "Whatever", "When", "Where", "Whether", "Which", "Whose")
+QUESTION_WORDS = ("How", "What", "Whatever", "When", "Where", "Whether", "Which", "Whose")
 # A Generator is an iteration too, but is not in this set: it may have a result, and its docstring
 # then says Return.
 ITERATIONS = {"AsyncIterator", "Iterable", "Iterator"}

@@ -103,7 +103,7 @@ class LeaderFetcher:
         self._delayed: dict[PartitionKey, Followed] = {}
         self._asking: dict[PartitionKey, Followed] = {}
         self._cutting: dict[PartitionKey, Followed] = {}
-        # The time from which the leader is asked again after a lost connection.
+        # The time of the next request after a lost connection.
         self._pause_ends_ms = 0
         self.appended: list[Partition] = []
         self.notices: list[Notice] = []
@@ -398,7 +398,7 @@ class LeaderFetcher:
             self._notice(
                 "log of a follower cut",
                 followed,
-                f"the leader's log is {followed.leader_start}..{row.offset}, the own end is"
+                f"the leader's log is {followed.leader_start}..{row.offset}, this log ends at"
                 f" {log.end_offset}",
             )
             self._cut_at(followed, cut)

@@ -1,4 +1,4 @@
-"""How long a leader lets the Fetch of a follower wait for records.
+"""The time for which a leader lets the Fetch of a follower wait for records.
 
 A follower has one Fetch in flight to each leader. The partitions of a new leadership are only in
 the follower's next Fetch, so they would wait for the end of a parked one: with Kafka's default of
