@@ -1,11 +1,13 @@
-"""The exit monitor: a process that reads from a pipe until the broker's process has ended, and then
-ends the lease of the broker's registration. The broker has died, or could not end it at its stop.
+"""The exit monitor: a process that reads from a pipe until the broker's process has ended. It then
+ends the lease of the broker's registration. By then the broker has died, or has stopped and could
+not end the lease.
 
-`process.py` starts it as `python -m oncelog_server.exit_monitor.child`. Only the broker has the
-other end of the pipe. The system closes it when the last thread of the broker's process has ended,
-so at the end of the pipe no code of the broker runs any more. A paused process keeps it open.
+`process.py` starts it as `python -m oncelog_server.exit_monitor.child`. Only the broker can write
+to the pipe. The system closes the broker's end of the pipe when the last thread of the broker's
+process has ended. So when the monitor has read everything, no code of the broker runs any more. A
+paused broker keeps its end open.
 
-This process imports little, for the sake of memory.
+This process imports little, to save memory.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _STDERR = 2
 _OPEN_DESCRIPTORS = "/dev/fd"
 # Pause after all members have failed.
 RETRY_S = 0.2
-# An etcd that has been away for so long hardly comes back before the end of the session.
+# If etcd is unavailable for this long, it is rarely available again before the session ends.
 PATIENCE_S = 30.0
 
 
@@ -56,23 +58,23 @@ def _end(revocation: Revocation, monitored: Monitored, lease_id: int) -> None:
 
 
 def _say(monitored: Monitored, failure: str) -> None:
-    """Print what has happened on the broker's standard error, because the broker cannot. Then close
-    it, because a supervisor may read it to its end before it starts the broker again."""
+    """Print the outcome to the broker's standard error, because the broker no longer can. Then
+    close this stream: a supervisor may read it to its end before it starts the broker again."""
     text = f"the process of broker {monitored.broker_id} has ended, and was still registered: "
     if failure:
         text += "its registration ends with its session, or as soon as etcd responds: " + failure
     else:
         text += "its registration has ended now"
-    with suppress(OSError):  # the reader of the errors has ended too
+    with suppress(OSError):  # the reader of standard error has ended too
         sys.stderr.write(f"oncelog: {text}\n")
     os.dup2(sys.stdout.fileno(), sys.stderr.fileno())
 
 
 def _close_inherited() -> None:
-    """Close all but the standard streams. uvloop lets a process inherit its own copies of them,
-    also that of the errors.
+    """Close all descriptors except the standard streams. uvloop has copies of the broker's standard
+    streams, and this process inherits them. A copy of standard error would keep it open.
 
-    Only open descriptors are looked at, because a container may allow 2**30 of them.
+    The loop covers only open descriptors, because a container may allow 2**30 of them.
     """
     for descriptor in map(int, os.listdir(_OPEN_DESCRIPTORS)):
         if descriptor > _STDERR:
@@ -81,7 +83,7 @@ def _close_inherited() -> None:
 
 
 if __name__ == "__main__":
-    # A signal for the group of the broker, or for all processes of a service, is the broker's.
+    # A signal to all processes of a service is meant for the broker alone.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _close_inherited()

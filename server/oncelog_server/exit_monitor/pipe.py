@@ -53,7 +53,8 @@ class Received:
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
-        """Take the complete lines. The rest of a broker that died while it wrote does not count."""
+        """Take the complete lines. An incomplete last line does not count, because the broker died
+        while it wrote the line."""
         *lines, self._rest = (self._rest + data).split(_END)
         for line in lines:
             if self.monitored is None:

@@ -20,7 +20,7 @@ _CHILD: Final = "oncelog_server.exit_monitor.child"
 _INPUT: Final = 0
 # Pause before the start of another process, if one has died.
 RESTART_S: Final = 10.0
-# For the end of a killed process, at a stop.
+# Maximum wait for the end of a process at a stop.
 CLOSE_S: Final = 1.0
 
 

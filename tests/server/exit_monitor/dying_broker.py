@@ -1,5 +1,6 @@
-"""A program with an exit monitor: it keeps the lease of its arguments, prints the process id of the
-monitor, and waits to be killed, or to be stopped by SIGTERM as a broker that cannot call etcd."""
+"""A program with an exit monitor. It passes the lease id of its arguments to the monitor and prints
+the process id of the monitor. Then it waits for SIGKILL or SIGTERM. After SIGTERM it stops without
+ending the lease, as a broker does if etcd is unavailable."""
 
 from __future__ import annotations
 
