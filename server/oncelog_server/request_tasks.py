@@ -15,7 +15,7 @@ class RequestTasks:
     """Runs coroutines for handlers. `stop` cancels those that still run."""
 
     def __init__(self) -> None:
-        # Tasks are cancelled in the order of their starts, which a dict keeps and a set does not.
+        # Tasks are cancelled in the order of their starts. A dict keeps this order, a set does not.
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> Deferred[T]:

@@ -72,7 +72,7 @@ def load_server(settings: TlsSettings) -> LoadedTls:
     _choose_suites(context, settings, is_server=True)
     # In each handshake OpenSSL would complete the listener's chain from the trust store, which
     # takes a quarter of the time of a handshake. Java does not. So a context that asks for no
-    # certificate has no trust store, which is only checked.
+    # certificate gets no trust store. The trust store is then only checked.
     asks = context.verify_mode != ssl.CERT_NONE
     _load_trust(context if asks else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings)
     return LoadedTls(context, _load_key(context, settings))

@@ -11,9 +11,9 @@ def cut_into(leader_start: int, leader_end: int, own_end: int) -> Cut | None:
     it.
 
     The leader's log ends before the follower's: after an unclean election, the follower drops what
-    the leader does not have. The leader's log begins after the follower's end: the follower was
-    away for so long that its records are deleted on the leader. It drops all records and begins
-    again.
+    the leader does not have. The leader's log begins after the follower's end: while the
+    follower was down, the leader deleted records that the follower needs next. The follower drops
+    all records and begins again.
     """
     if leader_end < own_end:
         return Cut(leader_end)

@@ -154,7 +154,7 @@ def _nothing(
 
 
 def _is_follower(context: RequestContext, partition: Partition, replica_id: int) -> bool:
-    """Return True if a follower of the partition asks, which reads up to the log end."""
+    """Return True if the client is a follower of the partition, so that it reads to the log end."""
     return partition.replicas.is_follower(replica_id) and context.may(
         Operation.CLUSTER_ACTION, CLUSTER, logged=False
     )

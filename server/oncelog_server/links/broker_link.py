@@ -46,8 +46,8 @@ class BrokerLinks:
         security: Callable[[], LinkSecurity] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """`security` returns the security of the listener, at each connection; it is None for
-        PLAINTEXT."""
+        """`security` returns the security of the listener. It is called for each connection, and is
+        None for PLAINTEXT."""
         self._image = image
         self._listener = listener
         self._client_id = client_id

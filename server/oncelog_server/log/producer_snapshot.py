@@ -94,8 +94,8 @@ class Snapshots:
             self._files.remove(left)
 
     def newest(self, first: int, last: int, now_ms: int) -> tuple[int, list[ProducerEntry]] | None:
-        """Return the newest valid snapshot in `first`..`last`, or None. Remove newer snapshots in
-        this range, which are invalid."""
+        """Return the newest valid snapshot in `first`..`last`, or None. Remove the newer snapshots
+        in this range, because they are invalid."""
         for offset in self.offsets[::-1]:
             if first <= offset <= last:
                 entries = self._load(offset, now_ms)

@@ -113,7 +113,7 @@ class ConnectionHandshake:
         self._connection.serve_by(serve, self._max_request_bytes)
 
     def session_expired(self) -> None:
-        """Count the session, which the client did not renew in time."""
+        """Count a session that the client did not renew in time."""
         self._admission.expired += 1
 
     def drain(self) -> None:

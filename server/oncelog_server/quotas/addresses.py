@@ -26,8 +26,8 @@ class AddressLimits:
         return bool(self._by_address)
 
     def of(self, user: str, client_id: str) -> FoundLimit | None:
-        """Return the limit of an address, which is in the place of the client id, None if there is
-        none."""
+        """Return the limit of the address that `client_id` contains. Return None if the address
+        has no limit."""
         address = address_key(client_id)
         limit = self._by_address.get(address, self._by_address.get(None))
         return None if limit is None else FoundLimit(limit, ABSENT, address)

@@ -114,7 +114,7 @@ async def restore(
     writing = _Writing(store, present, source)
     await writing.check_unchanged()
     await writing.begin()
-    # A broker may have started just before the record of the cluster went away.
+    # A broker may have started just before the record of the cluster was removed.
     await writing.check_unchanged()
     await writing.raise_revision(plan.floor, progress)
     planned = {write.key for write in plan.writes}
@@ -163,7 +163,7 @@ class _Writing:
         ]
 
     async def begin(self) -> None:
-        """Take the record of the cluster away, so that no broker starts."""
+        """Remove the record of the cluster, so that no broker starts."""
         entry = self._present.cluster
         operations: list[WriteOperation] = [self._mark]
         if entry is not None:

@@ -29,7 +29,7 @@ from oncelog_server.security.resources import Operation, Principal, Resource, Re
 
 Rules = Mapping[Pattern, Collection[Acl]]
 
-# Rights that include others, for rules that allow.
+# The operations that imply an operation, in rules that allow.
 _IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     Operation.DESCRIBE: frozenset(
         {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
@@ -37,7 +37,7 @@ _IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
 }
 _NONE: Final[frozenset[Operation]] = frozenset()
-# Decisions that are kept. All are dropped when there are more, and when a rule changes.
+# Maximum number of cached decisions. All are dropped when there are more, and when a rule changes.
 _MAX_DECISIONS: Final = 65_536
 # A decision about a longer name is not kept: a client may name any group or transactional id, and
 # the names would take gigabytes. This is the length of the longest name of a topic.
@@ -59,11 +59,12 @@ class Decision(NamedTuple):
 
 
 class StandardAuthorizer:
-    """Decides by the rules that `rules` returns at each question, which are indexed again only if
-    it returns another object.
+    """Decides by the rules that `rules` returns. They are indexed again only if it returns another
+    object.
 
-    `super_users` are principals as text, which no rule concerns. `allow_if_no_acl` is the decision
-    for a resource without rules (allow.everyone.if.no.acl.found). `denials` logs denied requests.
+    `super_users` are principals as text. They need no rule, and no rule denies them
+    anything. `allow_if_no_acl` is the decision for a resource without rules
+    (allow.everyone.if.no.acl.found). `denials` logs denied requests.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class StandardAuthorizer:
         self._super_users = frozenset(super_users)
         self._allow_if_no_acl = allow_if_no_acl
         self._denials = denials
-        # Denied requests since the start, also those that are not logged.
+        # Denied requests since the start, including those that are not logged.
         self.denied_total = 0
         self._indexed: Rules | None = None
         self._index = RuleIndex({})

@@ -20,13 +20,13 @@ from oncelog_server.security.sasl.scram import ScramExchange
 
 
 class SaslSources(msgspec.Struct, frozen=True):
-    """The credentials of a listener, and what the exchanges need beside these.
+    """The credentials of a listener, and what else the exchanges need.
 
     `scram` returns the credential of a user. `random_bytes` returns secret random bytes.
     `server_secret` is the same in all brokers, and after a restart. `plain_users` are the users of
     PLAIN, None if the listener has none. `scram_iterations` returns the numbers of iterations in
-    use. `oauthbearer` returns a new exchange of OAUTHBEARER, for a re-authentication or not; it is
-    None if tokens cannot be validated.
+    use. `oauthbearer(reauthentication)` returns a new exchange of OAUTHBEARER. It is None if tokens
+    cannot be validated.
     """
 
     scram: Callable[[ScramMechanism, str], ScramCredential | None]
@@ -41,8 +41,8 @@ def new_exchange(
     mechanism: SaslMechanism, sources: SaslSources, *, reauthentication: bool = False
 ) -> SaslExchange:
     """Return a new exchange. `reauthentication` is True if the connection was authenticated before
-    (KIP-368). Raises ValueError if the listener lacks what the mechanism needs, which the start of
-    a broker checks."""
+    (KIP-368). Raises ValueError if the listener lacks what the mechanism needs. A broker checks
+    this when it starts."""
     return _EXCHANGES[mechanism](mechanism, sources, reauthentication)
 
 
