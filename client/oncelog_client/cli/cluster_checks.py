@@ -1,5 +1,5 @@
-"""The checks of a cluster. `cluster health` shows the first ones, `cluster doctor` and `doctor` all
-with what to do."""
+"""The checks of a cluster. `cluster health` runs the checks in HEALTH. `cluster doctor` and
+`doctor` run all checks and show what to do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Check = Callable[["Admin", ClusterState], Awaitable[list[Row]]]
 NamedCheck = tuple[str, Check]
 
-# What to do about a check that has failed itself.
+# What to do if a check itself fails.
 NOT_CHECKED: Final = "see that the brokers respond, and that this user may describe the cluster"
 
 
@@ -67,7 +67,8 @@ ALL: Final = (*HEALTH, *UPKEEP)
 
 
 async def rows_of(admin: Admin, checks: tuple[NamedCheck, ...]) -> AsyncIterator[Row]:
-    """Yield the rows of the checks. An error of one check is a row, and the others still run.
+    """Yield the rows of the checks. An error of a check becomes a row, and the other checks still
+    run.
     Raises KafkaError if the state of the cluster cannot be read."""
     state = await cluster_state(admin)
 

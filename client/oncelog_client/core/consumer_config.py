@@ -46,7 +46,7 @@ class ConsumerSettings(ClientSettings, total=False):
     fetch_max_bytes (int): maximum bytes of one response, and of the records fetched ahead.
         Default: 52428800.
     fetch_max_decompressed_factor (int): maximum size of a decompressed batch, as a multiple of
-        fetch_max_bytes (oncelog's own). Default: 4.
+        fetch_max_bytes, or of 8 MiB if that is larger (oncelog's own). Default: 4.
     fetch_max_wait_ms (int): how long a broker waits for fetch_min_bytes. Default: 500.
     fetch_min_bytes (int): bytes that a broker collects before it responds. Default: 1.
     heartbeat_interval_ms (int): time between two heartbeats of a member. Default: 3000.

@@ -171,5 +171,5 @@ class Subscription:
         return [state for state in self._assigned.values() if state.position is None]
 
     def consumed(self) -> dict[TopicPartition, Assigned]:
-        """Return the partitions with a position, which a commit without arguments commits."""
+        """Return the partitions with a position. A commit without arguments commits these."""
         return {tp: state for tp, state in self._assigned.items() if state.position is not None}

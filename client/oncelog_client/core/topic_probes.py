@@ -1,9 +1,9 @@
 """Names of topics that prove that a user may describe all topics.
 
 The rights to a topic depend on the patterns of the access rules that fit its name, and on nothing
-else of the name. So all names that fit the same patterns have the same rights, and a name of each
-such set stands for the set. A broker checks the rights to a name before it looks for the topic, so
-that the topic need not exist. This also holds for super users, which need no rule, and for
+else of the name. So all names that fit the same patterns have the same rights, and one name
+stands for each such set. A broker checks the rights to a name before it looks for the topic, so the
+topic need not exist. This also holds for super users, which need no rule, and for
 `allow.everyone.if.no.acl.found`.
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 from oncelog_client.core.acl_bindings import AclBinding, PatternType
 
 _LONGEST_NAME: Final = 249
-# The characters of topic names. A pattern with another one, such as `*`, is for no single topic.
+# The characters of topic names. A pattern with other ones, such as `*`, is no topic's name.
 _CHARACTERS: Final = string.ascii_letters + string.digits + "_-."
 # The end of a probe. Hardly any rule is for such a name.
 _REST: Final = "-name-of-no-topic"
@@ -38,7 +38,8 @@ def topic_probes(rules: Iterable[AclBinding]) -> list[str] | None:
 
 
 def _probe(prefix: str, prefixes: Collection[str], literals: Collection[str]) -> str | None:
-    """Return a name that fits this prefix, no longer one of `prefixes`, and no literal pattern."""
+    """Return a name that begins with `prefix`, with none of the longer `prefixes`, and is not one
+    of `literals`. Return None if there is no such name."""
     for first in _CHARACTERS:
         name = f"{prefix}{first}{_REST}"[:_LONGEST_NAME]
         longer = (name[:length] for length in range(len(prefix) + 1, len(name) + 1))

@@ -13,7 +13,7 @@ from .sender import Sender
 
 
 class BufferPool:
-    """Waits for room in the memory, which the accumulator counts."""
+    """Waits for room in the buffer memory. The accumulator counts the memory in use."""
 
     def __init__(self, config: ProducerConfig, accumulator: Accumulator[Delivery]) -> None:
         self._config = config

@@ -61,7 +61,7 @@ class Outstanding:
         self._held.append(held)
 
     def release(self) -> deque[Held]:
-        """Return the held requests, which the caller sends now, in order."""
+        """Return the held requests in order. The caller sends them now."""
         held, self._held = self._held, deque()
         return held
 

@@ -46,7 +46,7 @@ def too_long(sink_id: str, most_bytes: int) -> NoSourceEnd:
     """Return the error for a source end that was too long to keep."""
     return NoSourceEnd(
         f"sink {sink_id} has committed, but has not stored the offsets at which its sources ended:"
-        f" for so many partitions they need more than the {most_bytes} bytes that a broker stores"
+        f" the offsets of all partitions need more than the {most_bytes} bytes that a broker stores"
         " with a group's offset. Give the offsets themselves in startingOffsets"
     )
 

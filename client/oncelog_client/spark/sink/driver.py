@@ -1,7 +1,8 @@
-"""Runs the state machines of the driver on a back-end, with fail points around each step. Planning
-and commit run in different processes. From one call of Spark to the next, a process keeps its
-connections, and the generation of each sink that it has begun. The next call may also reach another
-process.
+"""Runs the state machines of the driver on a back-end, with fail points around each step.
+
+Planning and commit run in different processes. Between two calls of Spark, a process keeps its
+connections, and the generation of each sink for which it has planned a batch. The next call may
+also reach another process.
 """
 
 from __future__ import annotations
@@ -133,8 +134,8 @@ def plan(options: SinkOptions, intent: Intent) -> Plan:
 
 
 def _log_kind(options: SinkOptions, intent: Intent, key: _SinkKey) -> None:
-    """Log how a sink commits. If the sink commits by record only because of its broker, the first
-    event is a warning, because Spark's Python workers show only warnings."""
+    """Log how a sink commits. If the options choose no kind, and the broker leaves only commits by
+    record, the first event is a warning. Spark's Python workers show only warnings."""
     if options.forced is None and intent.kind is CommitKind.RECORD and key not in _logged_kinds:
         _logged_kinds.add(key)
         _log.warning(
@@ -217,8 +218,8 @@ def _warn_of_long_end(begun: committing.Committing) -> None:
         return
     _logged_kinds_of_long_ends.add(key)
     _log.warning(
-        "sink %s: the source end of the batch is not stored: its text for so many partitions is"
-        " longer than the %d bytes that a broker stores with an offset. If the checkpoint is"
+        "sink %s: the source end of the batch is not stored: the offsets of all its partitions"
+        " need more than the %d bytes that a broker stores with an offset. If the checkpoint is"
         " lost, startingOffsets=sink:%s cannot start a query at this end",
         plan.sink_id,
         MAX_METADATA_BYTES,
