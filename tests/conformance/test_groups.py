@@ -91,7 +91,7 @@ def test_all_clients_in_one_group(
 def test_a_static_member_comes_back_to_its_partitions(
     target: Target, client: Client, topic: str
 ) -> None:
-    """KIP-345: a static member that is away for a short time causes no rebalance."""
+    """KIP-345: a static member that restarts within its session timeout causes no rebalance."""
 
     def member(instance_id: str) -> Consumer:
         return client.consumer(target.address, topic, group=topic, instance_id=instance_id)

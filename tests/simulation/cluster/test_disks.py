@@ -259,7 +259,7 @@ def test_b10_a_broker_with_a_new_disk_gets_all_records_again() -> None:
 
 
 class RecreatedTopic(Written):
-    """A topic is deleted and created again while a replica is away with its old records."""
+    """A topic is deleted and created again while a broker with its old records is down."""
 
     async def fail(self) -> None:
         self.operator = self.new_process("operator")
@@ -336,7 +336,7 @@ class PowerLossOfAll(Stage):
             await admin.elect_leaders(ElectionType.UNCLEAN)
 
     async def check(self) -> None:
-        """Check that no log has a torn or doubled batch, and that no replicas differ."""
+        """Check that no log has a torn or duplicated batch, and that no replicas differ."""
         await self.healed()
         ClusterJudgement(self).compare_replicas()
         for node in self.up():

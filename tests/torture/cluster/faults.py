@@ -123,7 +123,7 @@ def kill_starting_broker(scene: Scene) -> str:
 
 
 def kill_two_brokers(scene: Scene) -> str:
-    """The second one dies while the first one is away or catches up: below the min ISR."""
+    """The second one dies while the first one is down or catches up: below the min ISR."""
     id_, role = scene.victim()
     second = scene.randomness.choice(scene.others(id_))
     for killed in (id_, second):
