@@ -1,5 +1,5 @@
 """A transactional copy loop while the brokers of a cluster are killed or stopped, one after the
-other: no record is lost, none is doubled."""
+other: no record is lost, none is duplicated."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ RECORDS = 150
 
 
 async def test_b19_partitions_and_coordinators_move_under_transactions(cluster: Cluster) -> None:
-    """Nothing is lost or doubled, and a broker deletes the folders of the partitions that it no
+    """Nothing is lost or duplicated, and a broker deletes the folders of the partitions that it no
     longer has."""
     feed = Feed(Work(cluster.address, "copies", 0), replicas=2)
     await feed.create()

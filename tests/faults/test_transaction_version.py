@@ -91,7 +91,7 @@ def test_v2m_transactions_continue_when_transaction_version_changes_to_0_and_bac
     tmp_path: Path, kinds: tuple[int, int], commit: bool
 ) -> None:
     """An open transaction stays open for its client, the broker completes a decided transaction,
-    and no record is doubled."""
+    and no record is duplicated."""
     broker = Oncelog(tmp_path, QUICK)
     broker.fail_at("before-marker")
     broker.start()

@@ -6,7 +6,7 @@ nothing is lost, down. Then docker/compose-cluster.yaml runs, and brokers and a 
 lost under a copy loop (`tests/image/cluster.py`). Then the image takes the place of the brokers of
 public compose files, and their health checks pass, also with TLS and SASL. Then testcontainers
 starts the image in four languages, each time with a transactional round trip. The exit code is 1 if
-a step fails, for example because a record is lost or doubled.
+a step fails, for example because a record is lost or duplicated.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class ImageTest:
                 compare(first, read_committed(self.address, "first"))
                 second = write_transactions(self.address, "second")
                 compare(second, read_committed(self.address, "second"))
-            with self.step("the job ends, and the reader finds nothing lost or doubled"):
+            with self.step("the job ends, and the reader finds nothing lost or duplicated"):
                 self.wait_for("the reader ends", self.reader_ended, JOB_TIMEOUT_S)
                 say(self.logs(READER).splitlines()[-1])
                 if self.inspect(READER, "{{.State.ExitCode}}") != "0":

@@ -15,7 +15,8 @@ TIMEOUT_MS = 30_000
 
 def check_tools(address: str, properties: Path) -> list[str]:
     """Create a topic, write transactions, and read what is committed, each by its tool of Kafka.
-    Return the read values. Raises ToolFailed, or AssertionError if a record is lost or doubled."""
+    Return the read values. Raises ToolFailed. Raises AssertionError if a record is lost or
+    duplicated."""
     where = ("--bootstrap-server", address, "--command-config", str(properties))
     run_tool("topics", *where, "--create", "--topic", TOPIC, "--partitions", "1")
     written = run_tool(

@@ -1,5 +1,5 @@
-"""The checks at the end of a torture run. No record is doubled or lost, the committed offsets are
-the ends of the input, and no reader is stuck."""
+"""The checks at the end of a torture run. No record is duplicated or lost, the committed offsets
+are the ends of the input, and no reader is stuck."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The final checks of a simulated cluster: all work must end, all replicas must agree, and nothing
-may be lost or doubled."""
+may be lost or duplicated."""
 
 from __future__ import annotations
 

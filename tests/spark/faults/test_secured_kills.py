@@ -1,5 +1,5 @@
 """A copy loop over SASL_SSL with exactly the rights that it needs. Drivers and Python workers are
-killed, no row is lost or doubled, and the password gets into no file.
+killed, no row is lost or duplicated, and the password gets into no file.
 
 By default they are killed at a few points. With ONCELOG_SPARK_KILLS=all, workers are killed before
 and after every step, and drivers at every step of a commit.

@@ -1,4 +1,4 @@
-"""A short run: nothing is lost or doubled on a cluster while brokers, etcd and the network fail.
+"""A short run: nothing is lost or duplicated on a cluster while brokers, etcd and the network fail.
 `make torture CLUSTER=1` runs longer, and with Java's producers."""
 
 from __future__ import annotations
