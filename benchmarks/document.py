@@ -44,12 +44,12 @@ class Document:
         return [name for name in (KAFKA, AGAINST) if name in ran] or [KAFKA]
 
     def results(self, place: str, baseline: str) -> list[Result]:
-        """Return the rows of a placement beside one broker."""
+        """Return the rows of a placement, compared with the broker `baseline`."""
         return results(rows_of(place, baseline, self.settings), self.rounds[place], baseline)
 
     @property
     def all_results(self) -> list[Result]:
-        """Return the rows of every placement and broker."""
+        """Return the rows of every placement, compared with every baseline."""
         return [
             result
             for place in self.rounds
@@ -84,7 +84,7 @@ def write(document: Document, path: Path) -> None:
 
 def read(path: Path, kind: type[Document] = Document) -> Document:
     """Return a run from its file. The tables are computed from the rounds, not read. `kind` is the
-    bench that wrote the file. Raises UnreadableDocument."""
+    class of the file's document. Raises UnreadableDocument."""
     try:
         found = json.loads(path.read_text())
         return kind(

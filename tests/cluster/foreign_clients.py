@@ -1,5 +1,4 @@
-"""Producers of Java's client and of franz-go that work without a pause, as those of
-`steady_clients.py`."""
+"""Producers of Java's client and of franz-go, like those of `steady_clients.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ BUILD_S: Final = 300.0
 
 
 class JavaTransactionalProducer(Writing):
-    """Java's client with a transaction for each two records. It has a JVM of its own."""
+    """Java's client with a transaction for every two records. It has a JVM of its own."""
 
     def __init__(self, address: str, topic: str, partitions: int, folder: Path) -> None:
         super().__init__(type(self).__name__, address, topic)
@@ -50,7 +49,7 @@ class JavaTransactionalProducer(Writing):
 
 
 class FranzGoProducer(Writing):
-    """franz-go in a process of its own: idempotent, or with a transaction for each two records."""
+    """franz-go in a process of its own: idempotent, or with a transaction for every two records."""
 
     def __init__(self, program: Path, address: str, topic: str, kind: str) -> None:
         super().__init__(f"FranzGo-{kind}", address, topic)

@@ -1,4 +1,4 @@
-"""Clients that work without a pause while brokers stop and start. Each notes the times of its
+"""Clients that continue to work while brokers stop and start. Each notes the times of its
 successes, and every error that it gives to its application."""
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class IdempotentProducer(Writing):
 
 
 class TransactionalProducer(Writing):
-    """librdkafka with a transaction for each two records."""
+    """librdkafka with a transaction for every two records."""
 
     def open(self) -> None:
         self._producer = confluent_kafka.Producer(
@@ -144,7 +144,7 @@ class OwnIdempotentProducer(Writing):
 
 
 class OwnTransactionalProducer(Writing):
-    """Our client, with a transaction for each two records."""
+    """Our client, with a transaction for every two records."""
 
     def open(self) -> None:
         self._producer = Producer(self.address, transactional_id=self.name)

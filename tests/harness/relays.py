@@ -1,5 +1,5 @@
-"""A network that can be cut without the rights of an administrator: a process that carries TCP
-connections, with one port for each host that is connected to."""
+"""A network that tests can cut without root rights: a process that carries TCP connections. It
+listens on a port for each relay."""
 
 from __future__ import annotations
 

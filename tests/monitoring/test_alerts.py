@@ -21,7 +21,7 @@ INSTANCE = 'instance="b:1"'
 
 class Case(NamedTuple):
     """Series (name and labels -> values, one a minute), the time in minutes at which the alert is
-    looked at, and its labels if it fires."""
+    evaluated, and its labels if it fires."""
 
     alert: str
     series: dict[str, str]

@@ -1,5 +1,5 @@
-"""The users of a world with rights: each client is a user of its own, with the name of its client
-id. So a client that takes a transactional id over is another user (H49)."""
+"""The users of a world with access rules. Each client is a user of its own, with its client id as
+the name. So if a client takes a transactional id over, its user changes (H49)."""
 
 from __future__ import annotations
 

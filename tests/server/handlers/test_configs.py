@@ -1,4 +1,4 @@
-"""Requests describe settings with their sources, and alter the settings of topics."""
+"""Requests describe settings with their sources, and alter the settings of topics and brokers."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ RATE = "leader.replication.throttled.rate"
 async def synonyms(
     services: BrokerServices, kind: int, name: str
 ) -> dict[str, list[tuple[str, str, int]]]:
-    """Return the synonyms of each setting. Its source is that of the first."""
+    """Return the synonyms of each setting. The first synonym has the source of the setting."""
     result = await described(services, kind, name, include_synonyms=True)
     for config in result.configs:
         if config.synonyms:

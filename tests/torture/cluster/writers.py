@@ -1,5 +1,5 @@
-"""Producers of three client libraries that write without a pause. After an error, a producer starts
-again, with its next value."""
+"""Producers of three client libraries that write until they are stopped. After an error, a producer
+starts again, with its next value."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ from tests.torture.copier import RECONNECT
 PAUSE_S = 0.05
 PAUSE_AFTER_ERROR_S = 0.5
 JAVA_BATCH = 5
-# A record has no outcome for as long as a fault lasts.
+# Longer than a fault: a record has no outcome while the fault lasts.
 DELIVERY_S = 120
 
 
 class Writer(Writing):
-    """A producer that starts again after an error. `errors` has what its application got."""
+    """A producer that starts again after an error. `errors` has the errors that an
+    application would get."""
 
-    # What it promises beyond acks=all.
+    # Without idempotence, a retry may write a record again.
     is_idempotent: ClassVar = True
 
     @property
     def attempted(self) -> list[str]:
-        """Return all values in their order, with those that were not acknowledged."""
+        """Return all values in their order, including those that were not acknowledged."""
         return [f"{self.name}-{number:06}" for number in range(1, self._next + 1)]
 
     def acknowledged_s(self, value: str) -> float:
@@ -50,7 +51,7 @@ class Writer(Writing):
         while not self._stops.is_set():
             try:
                 self._write()
-            except Exception as error:  # counted, and the values without an outcome may be there
+            except Exception as error:  # counted; values without an outcome may be written
                 self.errors.append(repr(error))
                 self._stops.wait(PAUSE_AFTER_ERROR_S)
 
@@ -78,7 +79,7 @@ class Plain(Writer, IdempotentProducer):
 
 
 class Transactional(Writer, TransactionalProducer):
-    """librdkafka with a transaction for each two records."""
+    """librdkafka with a transaction for every two records."""
 
 
 class OwnIdempotent(Writer, OwnIdempotentProducer):
@@ -96,7 +97,7 @@ class OwnPlain(Writer, OwnIdempotentProducer):
 
 
 class OwnTransactional(Writer, OwnTransactionalProducer):
-    """Our client with a transaction for each two records."""
+    """Our client with a transaction for every two records."""
 
 
 class JavaIdempotent(Writer):
@@ -136,12 +137,12 @@ class JavaIdempotent(Writer):
 
 
 class JavaTransactional(Writer, JavaTransactionalProducer):
-    """Java's client with a transaction for each two records."""
+    """Java's client with a transaction for every two records."""
 
 
 def writers(address: str, topic: str, partitions: int, java: Path | None) -> list[Writer]:
-    """Return the producers, not started. `java`: a folder for the logs of Java's, if there are
-    any."""
+    """Return the producers, not started. `java` is the folder for the logs of the Java producers.
+    If it is None, there are none."""
     kinds = (Idempotent, Plain, Transactional, OwnIdempotent, OwnPlain, OwnTransactional)
     found: list[Writer] = [kind(kind.__name__, address, topic) for kind in kinds]
     if java is not None:

@@ -32,7 +32,7 @@ BROKERS = (1, 2, 3)
 
 
 def folder(**changes: Any) -> FolderFacts:
-    """Return a whole folder, unless `changes` say where its damage is."""
+    """Return a folder without damage, unless `changes` describe its damage."""
     facts = FolderFacts("t-0", "t", 0, False, ID, 100, 0, -1, log_end=1)
     facts = msgspec.structs.replace(facts, **changes)
     whole = {"whole_end": facts.log_end, "whole_epoch": facts.leader_epoch}
@@ -45,7 +45,7 @@ def directory(node_id: int, *folders: FolderFacts, **changes: Any) -> SurveyedDi
 
 
 def known(more: Mapping[str, Any] = MappingProxyType({})) -> Known:
-    """Return metadata with a topic of one partition, and further records."""
+    """Return metadata with a topic of one partition, and the records in `more`."""
     values = {
         records.CLUSTER: ClusterRecord("c"),
         records.PRODUCER_IDS: ProducerIdsRecord(5000),
