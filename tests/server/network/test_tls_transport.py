@@ -16,9 +16,11 @@ import pytest
 
 from oncelog_protocol.tls.contexts import client_context, server_context
 from oncelog_protocol.tls.engine import TlsEngine
+from oncelog_server.network.outbox import SLICE_BYTES
 from oncelog_server.network.tls_transport import READ_BYTES, TlsTransport
 from oncelog_server.security.sasl.exchange import AuthenticationRefused
 from tests.harness.certificates import Certificates
+from tests.protocol.tls.pair import shake_hands
 
 DEADLINE_S = 30
 # A producer with acks=0 that closes right after its last request has sent this many bytes.
@@ -380,6 +382,17 @@ async def test_a_response_that_finds_the_failure_ends_the_connection(tmp_path: P
         assert transport.is_closing()
         assert world.receiver.failures == ["a damaged record"]
         writer.close()
+
+
+def test_an_encrypted_slice_of_a_file_leaves_in_two_segments(tmp_path: Path) -> None:
+    """A third segment with a few bytes costs as much as the other two. Linux puts at most 65,483
+    bytes into a segment on the loopback interface, and a few more on other interfaces."""
+    certificates = Certificates(tmp_path)
+    server = TlsEngine(server_context(certificates.server_settings()))
+    client = TlsEngine(client_context(certificates.client_settings()), "localhost")
+    shake_hands(client, server, 1 << 20)
+    server.write(bytes(100 + SLICE_BYTES))  # the head of a response comes with its first slice
+    assert SLICE_BYTES < len(server.outgoing()) <= 2 * 65_483
 
 
 def _send_damaged_record(world: World) -> socket.socket:
