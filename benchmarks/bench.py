@@ -26,7 +26,8 @@ class Pace:
 
     `max_bytes` limits the data that a round writes, and the data in the topic of a reading load.
     `consumed_bytes` is the least that a reading round reads. `records` is the length of a round of
-    Java's producer, which counts records instead of time.
+    Java's producer, which counts records instead of time. `pairs` is the number of brokers that a
+    round of `acl1000` starts with access rules, and without them.
     """
 
     seconds: float
@@ -36,6 +37,7 @@ class Pace:
     partitions: int = 10_000
     producers: int = 10_000
     connections: int = 5_000
+    pairs: int = 4
 
 
 FULL: Final = Pace(3.0, max_bytes=2_000 * MB, consumed_bytes=4_000 * MB, records=1_500_000)
@@ -47,6 +49,7 @@ QUICK: Final = Pace(
     partitions=100,
     producers=100,
     connections=100,
+    pairs=1,
 )
 
 Cores = Set[int]

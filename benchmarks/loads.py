@@ -43,8 +43,11 @@ _PLAIN: Mapping[str, Load] = {
 # Over TLS, each load is that of a row without TLS.
 _TLS: Mapping[str, Load] = {
     "tlssmall": generated.small(per_request=1),
+    "tlssingle": generated.single,
     "tls16k": generated.bulk(OF_16_KB, connections=4, depth=5),
+    "tls1m": generated.bulk(OF_1_MB, connections=2, depth=2),
     "tlsfetch1m": generated.fetch_1_mb,
+    "tlstxn16": transactions(16, version=2),
     "rdtls1k": librdkafka.produce(KB_VALUE),
     "javatls1k": java.produce(KB_VALUE, java.DEFAULTS),
     "rdtlsconsume1k": librdkafka.consume,
