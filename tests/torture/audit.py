@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, TopicPartition
@@ -65,16 +64,10 @@ def committed_offsets(consumer: Consumer) -> dict[int, int]:
 
 
 def audit(
-    access: Access,
-    written: Counter[str],
-    read: Mapping[int, list[str]],
-    verdict: Verdict,
-    *,
-    may_repeat: bool = False,
+    access: Access, written: Counter[str], read: Mapping[int, list[str]], verdict: Verdict
 ) -> None:
     """Compare the fed records with those that the live reader and new readers got. Compare the end
-    offsets and the group's committed offsets. If `may_repeat`, the feeder may have written a record
-    more than once, and the output has it as often as the input."""
+    offsets and the group's committed offsets."""
     settings = access.settings(Role.AUDITOR)
     admin = AdminClient({**settings, "log_level": 0})
     consumer = Consumer({**settings, "group.id": GROUP, "log_level": 0})
@@ -92,9 +85,8 @@ def audit(
     source = read_all(settings, INPUT)
     sink = read_all(settings, OUTPUT)
     verdict.records = sum(map(len, sink.values()))
-    allowed = _counted(source) if may_repeat else {}
-    compare("input", written, source, verdict, allowed)
-    compare("output", written, sink, verdict, allowed)
+    compare("input", written, source, verdict)
+    compare("output", written, sink, verdict)
     for partition, values in sink.items():
         if values != source[partition]:
             verdict.violations.append(f"partition {partition}: a different order from the input's")
@@ -122,16 +114,11 @@ def difference(right: list[str], seen: list[str]) -> str:
 
 
 def compare(
-    name: str,
-    written: Counter[str],
-    found: Mapping[int, list[str]],
-    verdict: Verdict,
-    allowed: Mapping[str, int] = MappingProxyType({}),
+    name: str, written: Counter[str], found: Mapping[int, list[str]], verdict: Verdict
 ) -> None:
-    """Add the duplicates, losses and unknown values of a topic to the verdict. `allowed` is the
-    number of times that a value may be there, once if it is not named."""
-    counted = _counted(found)
-    doubled = [value for value, times in counted.items() if times > allowed.get(value, 1)]
+    """Add the duplicates, losses and unknown values of a topic to the verdict."""
+    counted = Counter(value for values in found.values() for value in values)
+    doubled = [value for value, times in counted.items() if times > 1]
     missing = written.keys() - counted.keys()
     unknown = counted.keys() - written.keys()
     verdict.duplicates += len(doubled)
@@ -139,10 +126,6 @@ def compare(
     for what, values in (("doubled", doubled), ("lost", missing), ("never fed", unknown)):
         if values:
             verdict.violations.append(f"{name}: {len(values)} {what}: {some(values)}")
-
-
-def _counted(found: Mapping[int, list[str]]) -> Counter[str]:
-    return Counter(value for values in found.values() for value in values)
 
 
 def some(values: Iterable[str]) -> str:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,6 @@ from tests.torture.copier import INPUT, OUTPUT, RECONNECT
 PARTITIONS = 9
 READERS = "torture-readers"
 FLUSH_TIMEOUT_S = 60.0
-STATISTICS_MS = 500
 
 
 class Broker(Protocol):
@@ -79,15 +77,12 @@ class _Thread(ABC):
 
 class Feeder(_Thread):
     """Writes at least `total` unique values idempotently, and continues until `may_end` is called.
-    `written`: the acknowledged values. `raised_epoch`: librdkafka has begun another producer epoch
-    by itself, and may have written values a second time (docs/testing.md, the fourth habit)."""
+    `written`: the acknowledged values."""
 
     def __init__(self, settings: Mapping[str, Any], total: int, records_per_s: int) -> None:
         super().__init__("feeder")
         self.written: Counter[str] = Counter()
         self.failures: list[str] = []
-        self.raised_epoch = False
-        self._statistics = 0
         self._number = 0
         self._may_end = threading.Event()
         self._total = total
@@ -97,8 +92,6 @@ class Feeder(_Thread):
             "enable.idempotence": True,
             "linger.ms": 2,
             "message.timeout.ms": 0,  # 0: no limit, so that no value expires
-            "statistics.interval.ms": STATISTICS_MS,
-            "stats_cb": self._measured,
             **RECONNECT,
         }
         self._producer = Producer(self._config)
@@ -117,23 +110,22 @@ class Feeder(_Thread):
         if self.is_done:
             self._producer.poll(0)
             return
+        partition = self._partition()
+        if partition is None:
+            self._producer.poll(0)
+            return
         value = f"{self._number:07}"
-        partition = self._number % PARTITIONS
         self._number += 1
         self._producer.produce(INPUT, value, partition=partition, on_delivery=self._delivered)
         self._producer.poll(0)
 
+    def _partition(self) -> int | None:
+        """Return the partition of the next value, None if no value may be sent now."""
+        return self._number % PARTITIONS
+
     def _end(self) -> None:
         if self._producer.flush(FLUSH_TIMEOUT_S):
             self.failures.append(f"not acknowledged within {FLUSH_TIMEOUT_S} s")
-        # The first statistics from now on may be older than the last acknowledgment.
-        wanted, deadline = self._statistics + 2, time.monotonic() + FLUSH_TIMEOUT_S
-        while self._statistics < wanted and time.monotonic() < deadline:
-            self._producer.poll(0.1)
-
-    def _measured(self, statistics: str) -> None:
-        self._statistics += 1
-        self.raised_epoch |= json.loads(statistics)["eos"]["producer_epoch"] > 0
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:

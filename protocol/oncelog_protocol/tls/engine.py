@@ -154,7 +154,7 @@ class TlsEngine:
         try:
             written, size = 0, len(data)
             while written < size:
-                # A call encrypts one record, which has at most 16 KiB.
+                # A call may take a part of the data: whole records of at most 16 KiB.
                 written += self._tls.write(memoryview(data)[written:] if written else data)
         except ssl.SSLEOFError:
             pass  # OpenSSL no longer encrypts. `peer_closed` makes the caller close the connection.

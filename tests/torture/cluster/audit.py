@@ -69,8 +69,7 @@ def audit_loads(loads: Loads, timeline: Timeline, verdict: Verdict) -> list[Row]
 
 def _audit_copy_loop(loads: Loads, timeline: Timeline, verdict: Verdict) -> Row:
     own = Verdict()
-    raised = loads.feeder.raised_epoch
-    audit(loads.access, loads.feeder.written, loads.reader.read, own, may_repeat=raised)
+    audit(loads.access, loads.feeder.written, loads.reader.read, own)
     read = {value for values in loads.reader.read.values() for value in values}
     for value in sorted(loads.feeder.written.keys() - read)[:SHOWN]:
         at = timeline.during(loads.feeder.acknowledged_s[value])
@@ -80,7 +79,6 @@ def _audit_copy_loop(loads: Loads, timeline: Timeline, verdict: Verdict) -> Row:
     gap_s = max(longest_gap_s(times_s), loads.copied.longest_gap_s)
     row = Row("copy loop (librdkafka)", own.records, own.losses, own.duplicates, gap_s)
     row.errors["a copier was started again"] = loads.copiers.restarts
-    row.errors["librdkafka raised its producer epoch"] = int(raised)
     return row
 
 

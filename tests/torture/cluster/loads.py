@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -46,12 +47,18 @@ def has_begun(settings: Mapping[str, Any]) -> bool:
 
 
 class TimedFeeder(Feeder):
-    """Has the time of each acknowledgment. After an error, which is a violation, it continues with
-    a new producer."""
+    """Has the time of each acknowledgment, and one value in flight for each partition: otherwise
+    librdkafka may duplicate values (docs/testing.md, the fourth habit). After an error, which is a
+    violation, it continues with a new producer."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__(settings, 0, RECORDS_PER_S)
         self.acknowledged_s: dict[str, float] = {}
+        # The partitions without a value in flight. The first has waited longest.
+        self._free = deque(range(PARTITIONS))
+
+    def _partition(self) -> int | None:
+        return self._free.popleft() if self._free else None
 
     def _turn(self) -> None:
         try:
@@ -59,9 +66,11 @@ class TimedFeeder(Feeder):
         except KafkaException as error:
             self.failures.append(f"the feeder: {error}")
             self._producer = Producer(self._config)
+            self._free = deque(range(PARTITIONS))
 
     def _delivered(self, error: Any, message: Any) -> None:
         super()._delivered(error, message)
+        self._free.append(message.partition())
         if error is None:
             self.acknowledged_s[message.value().decode()] = time.monotonic()
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import struct
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from oncelog_protocol.records.batch import build_batch
 from tests.harness.writing import records
-from tests.torture.audit import Verdict, compare
 from tests.torture.cluster.audit import audit_writer
 from tests.torture.cluster.replicas import differences
 from tests.torture.cluster.timeline import Struck, Timeline
 from tests.torture.cluster.writers import Idempotent, Plain, Writer
-from tests.torture.workload import Feeder
 
 KILL = Struck(1, "kill -9 of a broker", "broker 2 (leader)", 10.0, 11.0, 12.0)
 CUT = Struck(2, "cut between two brokers", "brokers 1 and 3", 20.0, 21.0, 22.0)
@@ -49,22 +45,6 @@ def test_a_doubled_record_counts_if_the_producer_promises_that_there_is_none(
     found = {0: ["w-000001", "w-000002", "w-000002"]}
     row = audit_writer(wrote(kind, 1, 2), found, TIMELINE, violations)
     assert (row.lost, row.doubled, len(violations)) == (0, doubled, doubled)
-
-
-def test_the_output_may_repeat_a_record_as_often_as_the_input_and_not_more() -> None:
-    for times, is_clean in ((2, True), (3, False)):
-        verdict = Verdict()
-        compare("output", Counter(["1", "2"]), {0: ["2", *["1"] * times]}, verdict, {"1": 2})
-        assert verdict.is_clean is is_clean
-
-
-def test_the_feeder_sees_in_the_statistics_that_librdkafka_has_raised_the_epoch() -> None:
-    feeder = Feeder({"bootstrap.servers": "127.0.0.1:1"}, 0, 1)
-    for epoch in (-1, 0):
-        feeder._measured(json.dumps({"eos": {"producer_epoch": epoch}}))
-    assert not feeder.raised_epoch
-    feeder._measured(json.dumps({"eos": {"producer_epoch": 1}}))
-    assert feeder.raised_epoch
 
 
 def test_records_in_another_order_are_found() -> None:
