@@ -8,7 +8,7 @@ looks for them; a request with such a version closes the connection.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -39,6 +39,7 @@ from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.log.validation import MAX_RECORD_ERRORS
+from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import NO_PARTITIONS
 from oncelog_server.producing.large import LargeProduce
 from oncelog_server.producing.produce import (
@@ -91,8 +92,8 @@ def handle(
     appends: list[PartitionAppend] = []
     transactional: list[PartitionAppend] = []
     for topic in request.topic_data:
-        name = _topic_name(services, context, topic)
-        of_topic = _appends(services, context, name, topic, topic.partition_data, transactional)
+        found = _topic(services, context, topic)
+        of_topic = _appends(services, context, found, topic, topic.partition_data, transactional)
         topics.append((topic, of_topic))
         appends += of_topic
     code = _refusal(context, request, transactional)
@@ -207,10 +208,10 @@ def _appends_in_steps(
     for topic in request.topic_data:
         of_topic: list[PartitionAppend] = []
         topics.append((topic, of_topic))
-        name = _topic_name(services, context, topic)
+        found = _topic(services, context, topic)
         for start in range(0, len(topic.partition_data), SMALL):
             some = topic.partition_data[start : start + SMALL]
-            of_topic += _appends(services, context, name, topic, some, transactional)
+            of_topic += _appends(services, context, found, topic, some, transactional)
             yield
         appends += of_topic
         yield
@@ -220,16 +221,16 @@ def _appends_in_steps(
 def _appends(
     services: BrokerServices,
     context: RequestContext,
-    name: str | Refused,
+    found: tuple[str | Refused, Mapping[int, Partition]],
     topic: TopicProduceData,
     partition_data: Sequence[PartitionProduceData],
     transactional: list[PartitionAppend],
 ) -> list[PartitionAppend]:
-    """Return the appends to some partitions of the topic `name`. Refuse the appends to partitions
-    that this broker does not have, and all of them if `name` is Refused. Add the appends with the
-    transactional flag to `transactional`."""
+    """Return the appends to some partitions of the topic that `_topic` has found. Refuse the
+    appends to partitions that this broker does not have, and all of them if the topic is refused.
+    Add the appends with the transactional flag to `transactional`."""
+    name, partitions = found
     here = services.partitions
-    partitions = NO_PARTITIONS if isinstance(name, Refused) else here.of_topic(name)
     appends = []
     for data in partition_data:
         records, header = data.records, None
@@ -268,23 +269,33 @@ def _refuse_ids_of_others(
             append.refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message)
 
 
-def _topic_name(
+def _topic(
     services: BrokerServices, context: RequestContext, topic: TopicProduceData
-) -> str | Refused:
-    """Return the topic's name. Return Refused for an unknown topic id, and for a topic that the
-    client may not write or that is internal. Internal topics are closed to every client, whatever
-    its client id (H51)."""
+) -> tuple[str | Refused, Mapping[int, Partition]]:
+    """Return the topic's name and its partitions on this broker. Return Refused for an unknown
+    topic id, and for a topic that the client may not write or that is internal. Internal topics are
+    closed to every client, whatever its client id (H51)."""
+    image = services.metadata.image
     name: str | None = topic.name
     if context.api_version >= TOPIC_IDS_SINCE:
-        name = services.metadata.image.topic_name(topic.topic_id)
+        name = image.topic_name(topic.topic_id)
         if name is None:
-            return Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+            return Refused(ErrorCode.UNKNOWN_TOPIC_ID), NO_PARTITIONS
     assert name is not None
+    writable = context.session.writable
+    if writable.revision != image.revision:
+        writable.begin(image.revision)
+    partitions = writable.topics.get(name)
+    if partitions:
+        return name, partitions
     if not context.may(_WRITE, topic=name):
-        return Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED), NO_PARTITIONS
     if name in INTERNAL_TOPICS:
-        return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the coordinator writes to {name}")
-    return name
+        only = f"only the coordinator writes to {name}"
+        return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, only), NO_PARTITIONS
+    partitions = services.partitions.of_topic(name)
+    writable.add(name, partitions)
+    return name, partitions
 
 
 def _close_on_error(appends: list[PartitionAppend]) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from oncelog_protocol.security.hosts import host_text
+from oncelog_server.partition.writable_topics import WritableTopics
 from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.security.resources import ANONYMOUS, Principal
 
@@ -47,6 +48,7 @@ class Session(msgspec.Struct, frozen=True):
     software: ClientSoftware = msgspec.field(default_factory=ClientSoftware)
     mute: Callable[[int], None] = _ignore
     is_established: bool = True
+    writable: WritableTopics = msgspec.field(default_factory=WritableTopics)
 
     @property
     def address(self) -> str:
@@ -118,12 +120,22 @@ class Handshake:
     def tls_established(self, session: Session, principal: Principal) -> Session:
         """Return the session with the principal of the client's certificate."""
         self._go(HandshakeEvent.TLS_ESTABLISHED)
-        return msgspec.structs.replace(session, principal=principal, is_established=self._is_ready)
+        return self._identified(session, principal)
 
     def authenticated(self, session: Session, principal: Principal) -> Session:
         """Return the session with the principal of SASL."""
         self._go(HandshakeEvent.AUTHENTICATED)
-        return msgspec.structs.replace(session, principal=principal, is_established=self._is_ready)
+        return self._identified(session, principal)
+
+    def _identified(self, session: Session, principal: Principal) -> Session:
+        """Return the session of this stage with its principal, and nothing of the rights of the
+        principal before it."""
+        return msgspec.structs.replace(
+            session,
+            principal=principal,
+            is_established=self._is_ready,
+            writable=WritableTopics(),
+        )
 
     @property
     def _is_ready(self) -> bool:

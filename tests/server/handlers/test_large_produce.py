@@ -41,7 +41,6 @@ from tests.server.hosting.test_replica_manager import life
 from tests.server.log.driver import batch
 
 COUNT = SMALL + SMALL // 2
-SESSION = Session(ANONYMOUS, "127.0.0.1", "PLAINTEXT", lambda: False)
 # The first version in which the broker adds the partitions to the transaction.
 ADDING = produce.ADDS_PARTITIONS_SINCE
 # Maximum number of calls in a step: ten for each partition. A step with all appends would make
@@ -76,7 +75,8 @@ def serve(broker: Broker, asked: ProduceRequest | bytearray, version: int = 9) -
     """Serve a request as a connection does. The request's bytes are in a buffer that the next
     request overwrites."""
     shared = asked if isinstance(asked, bytearray) else framed(asked, version)
-    response = broker._dispatch.serve(memoryview(shared), SESSION)
+    session = Session(ANONYMOUS, "127.0.0.1", "PLAINTEXT", lambda: False)
+    response = broker._dispatch.serve(memoryview(shared), session)
     shared[:] = bytes(len(shared))
     return response
 

@@ -105,6 +105,10 @@ class RightsBroker:
     def allow(self, rules: Iterable[tuple[Pattern, Acl]]) -> None:
         self.run(self.services.metadata.users.create_acls(list(rules)))
 
+    def remove(self, rules: Iterable[tuple[Pattern, Acl]]) -> None:
+        """Remove rules that `allow` has added."""
+        self.run(self.services.metadata.users.delete_acls([list(rules)]))
+
     def allow_user(self, user: str, *rights: Right) -> None:
         """Add rules that give the user these rights, from any host."""
         self.allow(
@@ -134,11 +138,15 @@ class RightsBroker:
     def ask(self, user: str, request: Any, version: int, host: str = HOST) -> Any:
         """Return the response as the client gets it, encoded in `version`; None if there is no
         response."""
-        return self.run(self._ask(user, request, version, host))
-
-    async def _ask(self, user: str, request: Any, version: int, host: str) -> Any:
-        services, api = self.services, api_of(type(request))
         session = Session(Principal("User", user), host, "PLAINTEXT", lambda: False)
+        return self.ask_in(session, request, version)
+
+    def ask_in(self, session: Session, request: Any, version: int) -> Any:
+        """Return the response as the client of this session gets it."""
+        return self.run(self._ask(session, request, version))
+
+    async def _ask(self, session: Session, request: Any, version: int) -> Any:
+        services, api = self.services, api_of(type(request))
         context = RequestContext(session, services.authorizer, api.key, version, 1, "client")
         arrived = decode(api.request, version, bytearray(encode(request, version)))
         response = HANDLERS[api.key].handle(services, context, arrived)
