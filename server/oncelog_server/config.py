@@ -7,7 +7,6 @@ HONOURED, ACCEPTED (without effect) and REFUSED.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -189,7 +188,9 @@ def _listener_values(
 
 def nearest_name(name: str) -> str | None:
     """Return the known setting with the most similar name, None if none is similar."""
-    found = difflib.get_close_matches(name, sorted(KNOWN), n=1, cutoff=0.75)
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, sorted(KNOWN), n=1, cutoff=0.75)
     return found[0] if found else None
 
 

@@ -44,14 +44,17 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 @pytest.mark.parametrize(
     "module",
     [
+        "bz2",
         "crc32c",
         "cryptography",
+        "difflib",
         "email",
         "h11",
         "hashlib",
         "hmac",
         "importlib.metadata",
         "javaproperties",
+        "lzma",
         "multiprocessing",
         "oncelog_client",
         "oncelog_protocol.codegen",
@@ -102,6 +105,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         "oncelog_server.transaction.pointers",
         "oncelog_server.transaction.remote",
         "rich",
+        "shutil",
         "zipfile",
     ],
 )

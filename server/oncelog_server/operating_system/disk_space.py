@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,9 @@ class DiskSpace(msgspec.Struct, frozen=True):
 def disk_space(directory: str) -> DiskSpace:
     path = str(Path(directory).absolute())
     try:
-        usage = shutil.disk_usage(path)
+        found = os.statvfs(path)
     except OSError:
         return DiskSpace(path, UNKNOWN, UNKNOWN)
-    return DiskSpace(path, usage.total, usage.free)
+    # `shutil.disk_usage` is the same, but its module takes 4 ms of a start.
+    total, usable = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+    return DiskSpace(path, total, usable)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -68,7 +67,7 @@ def _remove_all(paths: Sequence[tuple[str, str]]) -> StorageError | None:
     for path, full_path in paths:
         try:
             if os.path.isdir(full_path):
-                shutil.rmtree(full_path)
+                _remove_directory(full_path)
             else:
                 os.unlink(full_path)
         except FileNotFoundError:
@@ -76,3 +75,15 @@ def _remove_all(paths: Sequence[tuple[str, str]]) -> StorageError | None:
         except OSError as error:
             outcome = outcome or refused("remove", path, error)
     return outcome
+
+
+def _remove_directory(path: str) -> None:
+    """Delete a directory with its content. `shutil.rmtree` would load the modules of all
+    compressions, which takes 4 ms of a start."""
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                _remove_directory(entry.path)
+            else:
+                os.unlink(entry.path)
+    os.rmdir(path)

@@ -120,3 +120,18 @@ def test_a_clean_end_of_the_executor_waits_for_all_deletions(tmp_path: Path) -> 
         for name in names:
             files.remove([name])
     assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_is_deleted_with_its_folders_and_without_what_its_links_lead_to(
+    tmp_path: Path,
+) -> None:
+    executor = HeldJobs()
+    removals = Removals(executor, lambda callback: callback())
+    folder(tmp_path, "elsewhere")
+    folder(tmp_path, "a")
+    folder(tmp_path / "a", "below")
+    (tmp_path / "a" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "a" / "dangling").symlink_to(tmp_path / "missing")
+    removals.add([("a", str(tmp_path / "a"))], None)
+    executor.jobs.pop()()
+    assert [path.name for path in tmp_path.rglob("*")] == ["elsewhere", "file"]
