@@ -8,8 +8,8 @@ from __future__ import annotations
 import oncelog_client
 from oncelog_protocol import __version__
 
-# Type checkers take this for true. An import of `typing` would take most of the time of this
-# module's import.
+# Type checkers take TYPE_CHECKING for true. Importing it from `typing` would take most of the time
+# of this module's import.
 TYPE_CHECKING = False
 
 __all__ = ["__version__"]

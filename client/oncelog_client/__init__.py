@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-# Type checkers take this for true. An import of `typing` would take most of the time of this
-# module's import.
+# Type checkers take TYPE_CHECKING for true. Importing it from `typing` would take most of the time
+# of this module's import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .admin import Admin, AlterConfigOp, ConfigResource, NewTopic, ResourceType

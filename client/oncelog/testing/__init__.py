@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-# Type checkers take this for true.
+# Type checkers take TYPE_CHECKING for true.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .broker import QUICK, Broker, BrokerFailed

@@ -1,4 +1,4 @@
-"""An oncelog process for tests, which can be killed, and started again on the same data."""
+"""A broker process for tests. A test can kill it, and start it again on the same data."""
 
 from __future__ import annotations
 
@@ -249,8 +249,8 @@ class Broker(BrokerProcess):
         return [*_set("listeners", f"PLAINTEXT://{self.host}:{self.port}")]
 
     def restart(self) -> None:
-        """Stop the process cleanly if it runs, and start it again on the same data and port. No
-        fault stays, and the clock shows the time of the system again."""
+        """Stop the process cleanly if it runs, and start it again on the same data and port. All
+        faults end, and the clock shows the time of the system again."""
         if self.is_running:
             self.resume()  # a paused process would not stop
             self.stop()

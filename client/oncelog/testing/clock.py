@@ -10,7 +10,7 @@ _UNITS_MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "
 
 
 class Clock:
-    """Both clocks of a broker: that of timestamps, and that of timeouts.
+    """The two clocks of a broker: the clock for timestamps and the clock for timeouts.
 
     A restart of the broker sets them back to the time of the system.
     """
@@ -28,9 +28,9 @@ class Clock:
         seconds: float = 0,
         ms: float = 0,
     ) -> None:
-        """Advance the clocks. Timeouts that are over then take effect at once: of transactions,
-        members of groups, retention, producer ids and waiting requests. Raises FaultRefused for a
-        negative time."""
+        """Advance the clocks. Timeouts that expire by this take effect at once: those of
+        transactions, members of groups, retention, producer ids and waiting requests. Raises
+        FaultRefused for a negative time."""
         spans = {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
         total_ms = ms + sum(_UNITS_MS[unit] * span for unit, span in spans.items())
         self._faults.ask("advance", ms=round(total_ms))

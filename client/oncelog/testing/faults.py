@@ -31,8 +31,8 @@ class Faults:
     A fault takes effect at once. It ends when it is used up, with `end()`, or with `clear()`; used
     as a context manager, it ends with the block. `topic` may be a name or a `Topic`.
 
-    `unmet` describes the faults that have ended without a request that met them, or without a step
-    that reached them. A test with such a fault has tested nothing.
+    `unmet` describes the faults that have ended without any effect: no request met them, or the
+    broker did not reach the fail point. A test with such a fault has tested nothing.
     """
 
     def __init__(self, data: Path) -> None:
@@ -88,7 +88,7 @@ class Faults:
 
     def disk_full(self, *patterns: str) -> Switch:
         """Refuse writes as on a full disk. Each pattern is a regular expression for paths below the
-        data directory, such as `invoices-`; without one, all writes are refused."""
+        data directory, such as `invoices-`. Without patterns, all writes are refused."""
         self.ask("fill_disk", patterns=patterns or [_EVERY_PATH])
         return Switch(self, "fill_disk", patterns=[])
 

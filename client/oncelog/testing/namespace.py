@@ -18,11 +18,12 @@ _OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 class Namespace:
-    """Names that no other test has, on a broker that tests share. `close` deletes what has them.
+    """Names that no other test has, on a broker that tests share. `close` deletes the topics and
+    groups with these names.
 
     `broker` is None if the tests run against a broker of `--oncelog-broker`, which has no faults
     and may have other users. Otherwise all open transactions and members that were not on the
-    broker before count as this test's, because its tests run one after another.
+    broker before count as this test's, because the tests on the broker run one after another.
     """
 
     def __init__(self, thread: ClientThread, broker: Broker | None = None) -> None:
@@ -32,7 +33,7 @@ class Namespace:
         self._thread = thread
         self._topics: dict[str, Topic] = {}
         self._groups: dict[str, str] = {}
-        # What other tests have left: transactional ids, and ids of members.
+        # Open transactions and members that other tests have left, by their ids.
         self._earlier = frozenset(thread.run(self._all_opened()))
         self._earlier_members = frozenset(thread.run(self._all_members()))
 
@@ -129,7 +130,7 @@ class Namespace:
         if opened := await self._opened():
             await admin.fence_producers(opened)
         for group in self._groups.values():
-            with suppress(KafkaError):  # no member has ever joined, or one is still there
+            with suppress(KafkaError):  # no member has ever joined the group, or a member is left
                 await admin.delete_groups([group])
         if self._topics:
             with suppress(KafkaError):  # the test has deleted some itself

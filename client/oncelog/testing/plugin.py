@@ -66,7 +66,7 @@ def _is_address(text: str) -> bool:
 
 @pytest.fixture(scope="session")
 def _oncelog_address(request: pytest.FixtureRequest) -> str | None:
-    """Return the address of `--oncelog-broker`, None without the option. Ends the run if nothing
+    """Return the address of `--oncelog-broker`, or None without the option. Ends the run if nothing
     listens there."""
     address: str | None = request.config.getoption("--oncelog-broker")
     if address is not None:

@@ -11,8 +11,8 @@ from typing import Final
 
 # The ports of this many former owners stay reserved. A client may outlive its broker (Spark keeps
 # its producers for minutes) and continue to connect to the old port. The next listener on that port
-# would take it for its own client. Spark's JVM, for example, serves a result to the first client
-# that connects.
+# would take the old client for its own. Spark's JVM, for example, serves a result to the first
+# client that connects.
 LATE: Final = 64
 
 # This socket option exists only on Linux. Python's socket module names it from 3.14 on.

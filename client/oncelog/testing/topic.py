@@ -48,9 +48,9 @@ class Topic:
     def committed(self, count: int | None = None, timeout_s: float = WAIT_S) -> list[bytes | None]:
         """Return the values of the committed records, by partition and offset.
 
-        Transactions that are decided already are waited for. With `count`, the call waits until at
-        least so many records are committed, and raises TimeoutError with the records so far if they
-        are not within `timeout_s`.
+        The call waits for the markers of transactions that are decided already. With `count`, it
+        waits until at least `count` records are committed. After `timeout_s`, it raises
+        TimeoutError with the records so far.
         """
         return _values(self.records(count, timeout_s))
 

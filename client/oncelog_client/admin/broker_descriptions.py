@@ -13,7 +13,7 @@ from oncelog_client.values import Node, TopicPartition
 class ClusterDescription(NamedTuple):
     """The cluster. `controller` is None if the cluster has no controller. `fenced` are the brokers
     that have registered and are not alive, if they were requested. `versions` are the versions of
-    the brokers' software, by broker id; Apache Kafka's brokers name none."""
+    the brokers' software, by broker id; Apache Kafka's brokers do not report theirs."""
 
     cluster_id: str | None
     controller: Node | None
@@ -23,10 +23,11 @@ class ClusterDescription(NamedTuple):
 
 
 class BrokerCondition(NamedTuple):
-    """The state of a broker, by its own words. `store_silence_ms`: the time for which the metadata
-    store (etcd) has not responded to it, 0 while it responds. `is_suspended`: the broker leads
-    nothing, because it may not be registered any more. `supported_features` and `features` have the
-    highest supported and the finalized levels."""
+    """The state of a broker, as the broker itself reports it. `store_silence_ms`: the time for
+    which the metadata store (etcd) has not responded to it, 0 while it responds. `is_suspended`:
+    the broker leads nothing, because it may not be registered any more. `supported_features` has
+    the highest level that the broker supports of each feature, and `features` has the finalized
+    level."""
 
     store_silence_ms: int
     is_suspended: bool
@@ -36,7 +37,8 @@ class BrokerCondition(NamedTuple):
 
 class EligibleReplicas(NamedTuple):
     """The replicas that can lead a partition although they are not in the ISR, because they have
-    all committed records (KIP-966). `last_known` are those of the last ISR if none is certain."""
+    all committed records (KIP-966). If no replica is certain to have them all, `last_known` has the
+    replicas of the last ISR."""
 
     eligible: tuple[int, ...]
     last_known: tuple[int, ...]
@@ -46,7 +48,8 @@ class ReplicaInfo(NamedTuple):
     """One replica on disk. `offset_lag` is the number of offsets that the replica lacks.
     `is_future` is true for a replica that is moving to this directory (KIP-113). If the broker
     leads the partition, `out_of_sync_ms` has the replicas outside of the ISR, with the time since
-    each was caught up. Replicas that never were, since the broker leads, are left out."""
+    each was caught up. A replica that has not been caught up since the broker became the leader is
+    left out."""
 
     size_bytes: int
     offset_lag: int

@@ -143,7 +143,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
         return await topics.describe_topics_by_id(self._cluster, topic_ids, self._timeout_ms)
 
     async def hidden_topics(self, names: Iterable[str]) -> set[str]:
-        """Return those of these names that the user may not describe. The topics need not exist."""
+        """Return the topics out of `names` that the user may not describe. They need not exist."""
         from oncelog_client.admin import topics
 
         return await topics.hidden_topics(self._cluster, names, self._timeout_ms)

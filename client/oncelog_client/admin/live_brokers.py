@@ -1,4 +1,4 @@
-"""The brokers that a call of all brokers is sent to."""
+"""The brokers that get a request for all brokers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from oncelog_protocol.messages.describe_cluster import (
 async def live_brokers(cluster: Cluster) -> list[int]:
     """Return the ids of the brokers that are alive, after a refresh of the metadata.
 
-    For librdkafka, Metadata of oncelog also lists a broker for some seconds after its death. A call
-    of all listed brokers would fail until then. Brokers before Apache Kafka 2.8 do not serve
-    DescribeCluster, and list only live brokers.
+    For librdkafka, the Metadata response of oncelog still lists a broker for some seconds after its
+    death. In this time, requests to all listed brokers would fail. Apache Kafka before 2.8 does not
+    serve DescribeCluster, and its Metadata response lists only live brokers.
     """
     await cluster.refresh()
     try:

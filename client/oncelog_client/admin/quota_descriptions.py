@@ -16,8 +16,8 @@ class AnyName(Enum):
 
 
 class ClientQuotaEntity(NamedTuple):
-    """The clients that a quota is about: those of a user, a client id, both, or an address. None
-    means that the entity does not have this part, DEFAULT_NAME that it is the default."""
+    """The clients that a quota applies to: those of a user, a client id, both, or an address. A
+    part is None if the entity does not have it, and DEFAULT_NAME if the entity is the default."""
 
     user: str | None = None
     client_id: str | None = None
@@ -25,9 +25,9 @@ class ClientQuotaEntity(NamedTuple):
 
 
 class ClientQuotaFilter(NamedTuple):
-    """A filter of entities. None matches every entity, a name or DEFAULT_NAME the entities with
-    this part, ANY all entities that have this part. `is_strict` leaves out entities with other
-    parts."""
+    """A filter of entities. A part of None matches every entity. A name or DEFAULT_NAME matches the
+    entities with exactly this part. ANY matches the entities that have this part, with any name.
+    `is_strict` leaves out entities that also have other parts."""
 
     user: str | AnyName | None = None
     client_id: str | AnyName | None = None

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 
 class PartitionReassignment(NamedTuple):
-    """A move in progress. `replicas` are all present replicas, with those to add and to remove."""
+    """A move in progress. `replicas` has all present replicas, including the replicas to add and to
+    remove."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]

@@ -1,5 +1,5 @@
-"""The part of the admin client for transactions: those of other producers, and those that processes
-share."""
+"""The part of the admin client for transactions: transactions of other producers, and transactions
+that processes share."""
 
 from __future__ import annotations
 

@@ -92,8 +92,8 @@ class Drop(Fate):
 
 
 class Duplicate(Fate):
-    """Send the request a second time, on another connection. `response` returns the second one.
-    Later frames do not wait for it."""
+    """Send the request a second time, on another connection. `response` returns the response to the
+    second request. Later frames do not wait for this response."""
 
     is_overtaken = True
 
