@@ -300,7 +300,7 @@ def _commands(found: AclExplanation) -> list[str]:
 
 
 async def _broker_settings(admin: Admin) -> tuple[list[str] | None, bool]:
-    """Return the super users, None if they are unknown, and allow.everyone.if.no.acl.found."""
+    """Return the super users (None if they are unknown) and allow.everyone.if.no.acl.found."""
     node = (await admin.describe_cluster()).nodes[0].node_id
     resource = ConfigResource(ResourceType.BROKER, str(node))
     try:

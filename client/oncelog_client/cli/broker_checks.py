@@ -1,4 +1,4 @@
-"""Checks of the brokers: registered, registered with a metadata store that responds, of one
+"""Checks of the brokers: all are registered, the metadata store responds to all, and all have one
 version."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def metadata_store(admin: Admin, state: ClusterState) -> list[Row]:
-    """Each broker knows whether the metadata store responds to it."""
+    """Brokers that get no response from the metadata store. Each broker reports this itself."""
     found = []
     for broker, condition in (await conditions_of(admin, sorted(state.alive))).items():
         if isinstance(condition, KafkaError):
@@ -37,7 +37,7 @@ async def metadata_store(admin: Admin, state: ClusterState) -> list[Row]:
 
 
 async def _store_advice(admin: Admin, state: ClusterState) -> str:
-    """Return the advice, with the addresses of etcd if the brokers have one."""
+    """Return the advice, with the addresses of etcd if the brokers use etcd."""
     try:
         urls = ", ".join(await endpoints_of(admin, state))
     except KafkaError:
@@ -72,7 +72,7 @@ async def fenced_brokers(admin: Admin, state: ClusterState) -> list[Row]:
 
 
 async def unfinalized_features(admin: Admin, state: ClusterState) -> list[Row]:
-    """A feature that all brokers support in a higher level than the finalized one."""
+    """Features that all brokers support at a higher level than the finalized level."""
     conditions = [
         condition
         for condition in (await conditions_of(admin, sorted(state.alive))).values()
@@ -97,7 +97,7 @@ async def software_versions(admin: Admin, state: ClusterState) -> list[Row]:
 
 
 def several_versions(versions: Mapping[int, str]) -> list[str]:
-    """Return each version with its brokers, nothing if all have the same."""
+    """Return each version with its brokers, or nothing if all brokers have the same version."""
     by_version: dict[str, list[int]] = {}
     for broker, version in sorted(versions.items()):
         by_version.setdefault(version, []).append(broker)

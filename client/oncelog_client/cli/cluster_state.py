@@ -13,7 +13,8 @@ from oncelog_protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin, PartitionReassignment, ReplicaInfo
 
-# How often topics are described until all brokers see the same ones, and the pause in between.
+# Maximum number of attempts to describe topics, until all brokers see the same topics, and the
+# pause between two attempts.
 ATTEMPTS: Final = 10
 PAUSE_S: Final = 0.1
 # Number of topics in one request.
@@ -50,7 +51,7 @@ class ClusterState(NamedTuple):
         return tuple(broker for broker in move.replicas if broker not in move.removing_replicas)
 
     def stopped_text(self) -> str:
-        """Return a sentence about the fenced brokers, an empty text without any."""
+        """Return a sentence about the fenced brokers, or an empty text if there are none."""
         if not self.fenced:
             return ""
         names = ", ".join(map(str, sorted(self.fenced)))
@@ -99,8 +100,9 @@ async def sees_all_topics(admin: Admin) -> bool:
 
 
 async def partitions_of(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, PartitionInfo]:
-    """Return the partitions of these topics. Topics that are deleted meanwhile are left out; a
-    broker may also see a new topic later than another one. Raises KafkaError."""
+    """Return the partitions of these topics. Topics that are deleted meanwhile are left out. So are
+    new topics that the broker does not see yet, because brokers see a new topic at different times.
+    Raises KafkaError."""
     wanted = set(topics)
     for attempt in range(ATTEMPTS):
         try:

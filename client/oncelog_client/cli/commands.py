@@ -155,7 +155,7 @@ class ToolGroup(Tool, click.Group):
 
 
 def help_lines(verbs: Mapping[str, click.Command | None]) -> dict[str, str]:
-    """Return the first sentence of the help of each verb, without the hidden ones."""
+    """Return the first sentence of the help of each verb that is not hidden."""
     return {
         name: _first_sentence(verb.help or "")
         for name, verb in verbs.items()

@@ -114,7 +114,7 @@ def replicas_plan(
     """Return the plan, and the partitions that stay because they have no leader. Raises Failed if a
     partition has no other place."""
     planned = state.planned_replicas()
-    # Without a leader, these cannot be copied from anywhere, so that their moves would not end.
+    # Partitions without a leader cannot be copied, so their moves would not end.
     in_progress = dict.fromkeys(leaving(state, broker))
     lost = {
         place
@@ -166,7 +166,7 @@ def leaders_plan(state: ClusterState, broker: int) -> tuple[Plan, list[TopicPart
 
 async def _check_empty(admin: Admin, broker: int) -> None:
     """Raise Failed if the broker has got replicas of new topics meanwhile, or if its disk still has
-    replicas. The disk also shows those of topics that the user may not describe."""
+    replicas. The disk also shows replicas of topics that the user may not describe."""
     state = await cluster_state(admin)
     new = [place for place, replicas in state.planned_replicas().items() if broker in replicas]
     if new:

@@ -21,7 +21,7 @@ _HEALTHY: Final = b'"health":"true"'
 
 
 async def endpoints_of(admin: Admin, state: ClusterState) -> list[str]:
-    """Return the URLs of etcd's members, none if the brokers have another metadata store."""
+    """Return the URLs of etcd's members, or no URLs if the brokers have another metadata store."""
     from oncelog_client.admin import ConfigResource, ResourceType
 
     if not state.alive:
@@ -45,8 +45,8 @@ async def etcd_members(admin: Admin, state: ClusterState) -> list[Row]:
 
 
 async def _failure(url: str) -> str:
-    """Return the reason why a member is not healthy, an empty text if it is. A member with TLS is
-    healthy if it accepts a connection."""
+    """Return the reason why a member is not healthy, or an empty text if it is healthy. A member
+    with TLS is healthy if it accepts a connection."""
     parts = urlsplit(url)
     try:
         async with asyncio.timeout(TIMEOUT_S):

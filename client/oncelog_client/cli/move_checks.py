@@ -1,4 +1,4 @@
-"""Checks of what moves partitions: preferred leaders, reassignments, throttles."""
+"""Checks of preferred leaders, reassignments and their throttles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ STALLED_S: Final = 3.0
 
 
 async def leaders_elsewhere(admin: Admin, state: ClusterState) -> list[Row]:
-    """Leaders that are not the first replica, although this one is in sync."""
+    """Partitions with another leader than their first replica, although the first replica is in
+    sync."""
     found = [
         f"{place} (broker {info.leader} for {info.replicas[0]})"
         for place, info in state.partitions.items()
@@ -62,14 +63,15 @@ async def stalled_moves(admin: Admin, state: ClusterState) -> list[Row]:
 
 
 def _is_in_sync(state: ClusterState, place: TopicPartition, broker: int) -> bool:
-    """Return True if the replica is in sync. A move may be of a topic that the user may not
+    """Return True if the replica is in sync. Return False for a topic that the user may not
     describe."""
     info = state.partitions.get(place)
     return info is not None and broker in info.in_sync_replicas
 
 
 async def leftover_throttles(admin: Admin, state: ClusterState) -> list[Row]:
-    """Throttles of moves, although nothing moves. They slow the next broker that catches up."""
+    """Throttles of moves, although nothing moves. They would slow the next broker that catches
+    up."""
     if state.moving:
         return [row_of("throttles left over", NOTICE, [], "")]
     brokers, topics = await _throttled(admin, state)
@@ -82,8 +84,8 @@ async def leftover_throttles(admin: Admin, state: ClusterState) -> list[Row]:
 
 async def _throttled(admin: Admin, state: ClusterState) -> tuple[list[str], list[str]]:
     """Return texts for the brokers with rates of their own, and for the topics with throttled
-    replicas. The default rates of all brokers, and `*` for all replicas of a topic, are an
-    operator's."""
+    replicas. The default rates of all brokers, and `*` for all replicas of a topic, are left out:
+    an operator has set them on purpose."""
     from oncelog_client.admin import ConfigResource, ConfigSource, ResourceType
 
     topics = sorted({place.topic for place in state.partitions})

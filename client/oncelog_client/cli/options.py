@@ -160,7 +160,7 @@ def typed_settings(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
                 raise click.UsageError(f"there is no setting {name!r}{_near_setting(name, types)}")
             continue
         kind = types[setting]
-        # Kafka keeps the blanks around a secret, and no others.
+        # Kafka strips the blanks around a value, except around a secret.
         settings[setting] = value if "Secret" in kind else _typed(name, value.strip(), kind)
     return settings
 

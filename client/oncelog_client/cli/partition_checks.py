@@ -37,8 +37,8 @@ async def last_sources(
     admin: Admin, state: ClusterState, offline: list[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Return the replicas that have all committed records of each partition: the ISR and the
-    eligible leaders, else the last ones known. After a broker was unregistered, its replica counts
-    as empty, unless the partition has no other one."""
+    eligible leaders, or else the last known ISR. The replica of an unregistered broker is left out,
+    because it counts as empty, unless the partition has no other replica."""
     eligible = await admin.describe_eligible_replicas(offline) if offline else {}
     found = {}
     for place in offline:
@@ -104,7 +104,7 @@ async def min_isrs(admin: Admin, topics: set[str]) -> dict[str, int]:
 
 async def under_replicated(admin: Admin, state: ClusterState) -> list[Row]:
     """Each partition with the brokers that are not in sync, and how long and how far they are
-    behind, as far as the brokers say so."""
+    behind, as far as the brokers report it."""
     short = lacking(state)
     replicas = await replicas_on(admin, state.alive) if short else {}
     found = []

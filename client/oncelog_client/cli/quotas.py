@@ -30,7 +30,8 @@ DEFAULT_TEXT: Final = "<default>"
 
 
 def entity_options(command: F) -> F:
-    """Add the options that name an entity: for each type one for a name and one for the default."""
+    """Add the options that name an entity. Each type of entity has an option for a name and an
+    option for the default."""
     for name, default, about in (
         ("ip", "ip", "addresses without one of their own"),
         ("client-id", "client", "client ids without one of their own"),
@@ -168,5 +169,6 @@ def _shown(entity: ClientQuotaEntity) -> tuple[str | None, ...]:
 
 
 def _sorted_by(entity: ClientQuotaEntity) -> tuple[str, ...]:
-    """Return the key of an entity: entities without a part come first, defaults next."""
+    """Return the key of an entity. In each part, entities without the part come first, then the
+    default, then names."""
     return tuple("" if name is None else f"\0{name}" for name in entity)

@@ -43,8 +43,9 @@ SETTLE_MS: Final = 20_000
 
 
 class Plan(NamedTuple):
-    """Moves to make, moves in progress to wait for, and partitions to elect the preferred leader
-    of. `resume` is the command line that waits for the moves after an interruption."""
+    """Moves to make, moves in progress to wait for, and partitions that need an election of the
+    preferred leader. `resume` is the command line that waits for the moves after an
+    interruption."""
 
     moves: Sequence[Move]
     in_progress: Collection[TopicPartition]
@@ -110,7 +111,8 @@ async def carry_out(admin: Admin, plan: Plan, state: ClusterState, throttle: int
             await set_throttle(admin, plan.moves, throttle, state.alive)
         for start in range(0, len(plan.moves), AT_ONCE):
             part = plan.moves[start : start + AT_ONCE]
-            # The plan knows an older number of replicas, which a race must not bring back.
+            # If a partition's number of replicas has changed since the plan was made, the broker
+            # refuses the move.
             await admin.alter_partition_reassignments(
                 {move.place: move.new for move in part}, allow_replication_factor_change=False
             )
@@ -163,13 +165,14 @@ async def _cancel_part(admin: Admin, places: Sequence[TopicPartition]) -> bool:
 
 async def remove_leftovers(admin: Admin, *, has_rates: bool = False) -> None:
     """Remove the throttle of moves, unless a partition still moves (as kafka-reassign-partitions
-    --verify does). A run that was interrupted has left one behind, whatever it moved. `has_rates`
-    as for `remove_throttle`."""
+    --verify does). An interrupted run may have left a throttle behind on any topic. `has_rates` has
+    the same meaning as in `remove_throttle`."""
     if await admin.list_partition_reassignments():
         note("other moves are in progress, so that a throttle stays")
         return
     topics = await admin.list_topics(list_internal=True)
-    # A broker that has stopped since the plan was made would refuse the changes of all.
+    # The live brokers are looked up again, because the call would fail for a broker that has
+    # stopped since the plan was made.
     if await remove_throttle(admin, topics, await _alive(admin), has_rates=has_rates):
         note("the throttle is removed")
 
@@ -181,7 +184,8 @@ async def _alive(admin: Admin) -> set[int]:
 async def _all_moved(admin: Admin, places: Collection[TopicPartition], stop: Stop) -> None:
     """Return when none of the partitions moves any more."""
     reported_ms = monotonic_ms()
-    # The list of all partitions of a request would exceed its limit.
+    # All moves are listed, because a request with the names of all partitions could exceed its
+    # limit.
     with Progress(f"of {count_text(len(places), 'partition')} moved", None, len(places)) as shown:
         while left := (await admin.list_partition_reassignments()).keys() & set(places):
             shown.advance(len(places) - len(left))
@@ -220,7 +224,7 @@ async def _elect(admin: Admin, wanted: Mapping[TopicPartition, int], stop: Stop)
                 f"{count_text(len(left), 'partition')} kept another leader, because the preferred"
                 f" one is not in sync: {_names(left)}. The controller elects it later"
             )
-        # Errors of single partitions are temporary, or the reason of the failure above.
+        # Errors of single partitions are ignored: they are temporary, or lead to the failure above.
         await admin.elect_leaders(ElectionType.PREFERRED, left[:AT_ONCE])
         await _pause(stop)
 
@@ -235,7 +239,7 @@ async def _with_other_leaders(
 async def _present(
     admin: Admin, places: Collection[TopicPartition]
 ) -> dict[TopicPartition, PartitionInfo]:
-    """Return those of the partitions that still exist."""
+    """Return the partitions of `places` that still exist."""
     found = await partitions_of(admin, {place.topic for place in places})
     return {place: found[place] for place in places if place in found}
 

@@ -72,9 +72,9 @@ def rebalance(
 
 
 def balanced_plan(state: ClusterState, sizes: dict[TopicPartition, int]) -> tuple[Plan, bool]:
-    """Return the plan, and True if it makes the cluster even. Leaders that are only not the
-    preferred ones are elected. Partitions without a leader are left out, because nothing can copy
-    their records: their moves would not end."""
+    """Return the plan, and True if it makes the cluster even. The plan elects the preferred leader
+    of a partition that does not move and has another leader. Partitions without a leader are left
+    out, because nothing can copy their records: their moves would not end."""
     offline = set(without_leader(state))
     planned = {
         place: replicas

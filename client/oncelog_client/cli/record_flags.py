@@ -1,5 +1,5 @@
-"""The flags -k, -H and --tombstone of `produce`, which set the parts that all records of a call
-share, and the partitions and offsets that `produce -v` prints."""
+"""The flags -k, -H, --tombstone and -v of `produce`. The first three set the parts that all records
+of a call share. With -v, the partition and offset of each record is printed."""
 
 from __future__ import annotations
 

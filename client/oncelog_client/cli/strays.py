@@ -95,8 +95,8 @@ def strays(*, data: str, execute: bool, unknown_topics: bool, output: str, **_: 
 
 
 def remove(data: Path, stray: Stray) -> None:
-    """Delete a folder. Its new name first says so, as for a deleted partition: the next start of
-    the broker completes a deletion that a kill has interrupted."""
+    """Delete a folder. First give it the name of a deleted partition's folder: if a kill interrupts
+    the deletion, the next start of the broker completes it."""
     marked = data / f"{stray.folder.removesuffix(STRAY)}{DELETED}"
     (data / stray.folder).rename(marked)
     shutil.rmtree(marked)
@@ -120,7 +120,7 @@ def _owner(folder: Path) -> tuple[str, int]:
 
 
 def _stray(folder: Path, name: str) -> Stray | None:
-    """Return a stray folder, None for other names."""
+    """Return a stray folder, or None for another name."""
     parsed = parse_stray(name)
     path = folder / name
     if parsed is None or path.is_symlink() or not path.is_dir():
@@ -130,7 +130,7 @@ def _stray(folder: Path, name: str) -> Stray | None:
 
 
 def _topic_id(path: Path) -> bytes | None:
-    """Return the topic id of a partition's folder, None if it cannot be read."""
+    """Return the topic id of a partition's folder, or None if it cannot be read."""
     try:
         lines = (path / "partition.metadata").read_text(encoding="utf-8").splitlines()
         fields = dict(line.split(": ", 1) for line in lines if ": " in line)
@@ -143,7 +143,8 @@ async def _topics(
     admin: Admin, topic_ids: Collection[bytes]
 ) -> dict[bytes, dict[int, PartitionInfo] | KafkaError]:
     """Return the partitions of each topic by number, or the error of its id. A list of all topics
-    is no proof that one is deleted: it lacks those that the user may not describe."""
+    would not prove that a topic is deleted, because it lacks topics that the user may not
+    describe."""
     found: dict[bytes, dict[int, PartitionInfo] | KafkaError] = {}
     ids = sorted(topic_ids)
     for start in range(0, len(ids), AT_ONCE):

@@ -22,7 +22,7 @@ async def set_throttle(
     admin: Admin, moves: Collection[Move], rate: int, alive: Collection[int]
 ) -> None:
     """Limit the moves to `rate` bytes per second of each broker. A topic with all replicas
-    throttled (`*`) stays so. Raises KafkaError."""
+    throttled (`*`) stays as it is. Raises KafkaError."""
     from oncelog_client.admin import AlterConfigOp, ConfigResource, ResourceType
 
     throttles = topic_throttles(moves)
@@ -46,8 +46,8 @@ async def set_throttle(
 async def remove_throttle(
     admin: Admin, topics: Collection[str], alive: Collection[int], *, has_rates: bool = False
 ) -> bool:
-    """Remove the throttle of moves of these topics, and the rates of each live broker. Throttled
-    replicas `*`, and the default rates of all brokers, are an operator's, and stay. `has_rates`:
+    """Remove the throttle of moves of these topics, and the rates of each live broker. The settings
+    of an operator stay: throttled replicas `*`, and the default rates of all brokers. `has_rates`:
     the caller has set rates, which are removed even if no topic has throttled replicas any more.
     Return True if there was a throttle. Raises KafkaError."""
     from oncelog_client.admin import AlterConfigOp, ConfigResource, ResourceType

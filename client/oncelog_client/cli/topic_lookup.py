@@ -20,8 +20,8 @@ from oncelog_protocol.errors import ErrorCode
 async def find_partitions(
     bootstrap_server: str, settings: Mapping[str, Any], topic: str, give_up_after: float
 ) -> list[TopicPartition]:
-    """Return the partitions of a topic. The lookup uses an admin client, with those `settings` that
-    an admin client has.
+    """Return the partitions of a topic. The lookup uses an admin client, with the `settings` that
+    apply to an admin client.
 
     `give_up_after`: the flag with this name, in seconds. Raises KafkaError
     (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist. The error's message suggests the

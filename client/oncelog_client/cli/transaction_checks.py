@@ -17,7 +17,8 @@ HANGING = "hanging transactions"
 
 
 async def transactions(admin: Admin, state: ClusterState) -> list[Row]:
-    """Hanging transactions, open ones that hold readers back, and the groups of these readers."""
+    """Hanging transactions, open transactions that hold readers back, and the groups of these
+    readers."""
     led = [place for place, info in state.partitions.items() if info.leader is not None]
     waiting = await _held_back(admin, led)
     found = await open_transactions(admin, waiting) if waiting else []
