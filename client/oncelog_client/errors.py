@@ -137,7 +137,8 @@ class DisconnectedError(RetriableError):
 
 
 class ConnectError(DisconnectedError):
-    """A broker could not be connected to, or none of several brokers. No request was sent.
+    """The connect to a broker failed, or every connect to several brokers failed. No request was
+    sent.
 
     `failures` has a ConnectFailure (address, cause, detail) for each address that was tried. Its
     `cause` is a ConnectCause: REFUSED, NO_SUCH_HOST, HTTP, TLS, SILENT and so on.

@@ -51,8 +51,9 @@ class NoResponse(Exception):
 
 
 class Condition:
-    """The state of a broker, by its own words. `silence_ms`: the time for which its metadata store
-    has not responded, 0 while it responds. `is_suspended`: therefore the broker leads nothing."""
+    """The state of a broker, as the broker itself reports it. `silence_ms`: the time for which its
+    metadata store has not responded, 0 while it responds. `is_suspended`: the broker leads nothing,
+    because it may not be registered any more."""
 
     def __init__(self, silence_ms: int = 0, is_suspended: bool = False) -> None:
         self.silence_ms = silence_ms
@@ -96,7 +97,7 @@ def _ask(address: Address, deadline_s: float) -> Condition:
         try:
             return _ask_once(address, deadline_s, tls=False)
         except NoResponse:
-            # A listener with TLS closes a connection that begins without.
+            # A listener with TLS closes a connection that begins without TLS.
             if address.tls is not None or time.monotonic() >= deadline_s:
                 raise
     return _ask_once(address, deadline_s, tls=True)

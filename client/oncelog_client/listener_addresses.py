@@ -45,7 +45,7 @@ def parse_addresses(text: str) -> list[Address]:
 
 def listeners(environment: Mapping[str, str], lines: Iterable[str] = ()) -> list[Address]:
     """Return the listeners of a broker on this computer, from its variables and from the lines of
-    its server.properties, without those of controllers. A variable overrides a line."""
+    its server.properties, without the listeners of controllers. A variable overrides a line."""
     pairs = [line.partition("=") for line in lines if not line.lstrip().startswith(("#", "!"))]
     of_file = {name.strip(): value.strip() for name, _, value in pairs}
 
@@ -72,9 +72,9 @@ def listeners(environment: Mapping[str, str], lines: Iterable[str] = ()) -> list
 
 
 def _of_advertised(environment: Mapping[str, str]) -> str:
-    """Return the listeners that the image's entrypoint derives from KAFKA_ADVERTISED_LISTENERS,
-    empty if it derives no listeners. A health check runs beside the broker's process, without its
-    variables."""
+    """Return the listeners that the image's entrypoint derives from KAFKA_ADVERTISED_LISTENERS, or
+    an empty text if it derives no listeners. A health check runs beside the broker's process,
+    without its variables."""
     advertised = environment.get("KAFKA_ADVERTISED_LISTENERS", "")
     is_set = any(environment.get(f"{prefix}LISTENERS") for prefix in _PREFIXES)
     if is_set or not any(sign in advertised for sign in (",", "SSL://", "SASL_")):

@@ -39,8 +39,9 @@ _Converter = Callable[[str, Any], Any]
 def converter(
     given: Any, method: Literal["serialize", "deserialize"], setting: str
 ) -> _Converter | None:
-    """Return `given` as a function of topic and data: an object with `method`, a callable of the
-    data alone, or None. Raises TypeError for anything else, with the name of the setting."""
+    """Return `given` as a function of topic and data. `given` is an object with `method`, a
+    callable of the data alone, or None. Raises TypeError for anything else, with the name of the
+    setting."""
     if given is None:
         return None
     found: _Converter | None = getattr(given, method, None)

@@ -26,7 +26,7 @@ INTERRUPTED = 130
 def run(command_line: Callable[[], None]) -> None:
     """Run a command line, which imports what it needs, and exit with its code."""
     # A program that a shell script started in the background ignores SIGINT. As in Python itself,
-    # this stays so.
+    # SIGINT then stays ignored.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end_at_once)
     gc.disable()

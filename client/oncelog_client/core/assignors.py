@@ -45,7 +45,7 @@ class Assignor:
     assign: AssignFunction
 
     def user_data(self, generation_id: int) -> bytes | None:
-        """Return the user data of a member's subscription, None for an assignor that is not
+        """Return the user data of a member's subscription, or None for an assignor that is not
         cooperative. Java's cooperative-sticky writes the generation into the user data, for leaders
         that know only version 1 of the subscription."""
         return _GENERATION.pack(generation_id) if self.cooperative else None

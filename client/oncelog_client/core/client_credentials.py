@@ -56,8 +56,8 @@ def request_body(credentials: ClientCredentials) -> bytes:
 
 
 def read_response(status: int, body: bytes, now_ms: int) -> AccessToken:
-    """Return the token in a response that arrived at `now_ms` (ms since the epoch). The times of a
-    JWT count; another token expires by `expires_in`. Raises OAuthTokenError."""
+    """Return the token in a response that arrived at `now_ms` (ms since the epoch). A JWT contains
+    its times. Any other token expires after `expires_in`. Raises OAuthTokenError."""
     value = _json(body)
     if status not in _SUCCESS:
         raise OAuthTokenError(

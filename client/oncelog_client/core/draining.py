@@ -11,19 +11,19 @@ from oncelog_client.values import TopicPartition
 
 
 class Obstacles(NamedTuple):
-    """The partitions that a plan cannot move, and those that it moves into fewer racks than
-    before."""
+    """The partitions that a plan cannot move, and the partitions that it moves into fewer racks
+    than before."""
 
     stuck: tuple[TopicPartition, ...]
     fewer_racks: tuple[TopicPartition, ...] = ()
 
 
 def drain_replicas(layout: ReplicaLayout, broker: int) -> Obstacles:
-    """Give each replica of the broker to another one: in another rack than the partition's other
-    replicas, if there is such a broker, and then to the one with the fewest replicas.
+    """Move each replica of the broker to another broker. The partition stays in as many racks as
+    possible. Out of several possible brokers, the broker with the fewest replicas gets it.
 
-    Of the partitions that the broker leads, the replica that leads the fewest leads next. `layout`
-    must not have the broker as a target.
+    In a partition that the broker leads, the replica that leads the fewest partitions becomes the
+    preferred leader. `layout` must not have the broker as a target.
     """
     stuck, fewer_racks = [], []
     for place in sorted(layout.on(broker)):
@@ -58,7 +58,7 @@ def drain_leaders(
     """Give the leadership of the broker's partitions to other replicas in sync. The broker becomes
     the last replica of these partitions, so that it leads none of them again.
 
-    Return the partitions without another replica in sync, and those to elect a leader for.
+    Return the partitions without another replica in sync, and the partitions that need an election.
     """
     stuck, to_elect = [], []
     for place in sorted(layout.on(broker)):
@@ -76,7 +76,8 @@ def drain_leaders(
 
 
 def _lead_by_least(layout: ReplicaLayout, place: TopicPartition, able: Collection[int]) -> None:
-    """Make the one of the replicas `able` that leads the fewest partitions the preferred leader."""
+    """Choose the preferred leader out of the replicas `able`: the replica that leads the fewest
+    partitions."""
     present = layout.new[place][0]
 
     def leads(broker: int) -> tuple[int, bool, int]:

@@ -90,8 +90,8 @@ def marked_batches(
 ) -> Iterator[tuple[int, BatchHeader, bool]]:
     """Yield the position and header of each whole batch that reaches `fetch_offset`, and a flag:
     True if the application may see the records of the batch. The records are not decoded.
-    `check_crcs`: check the CRC of all batches but those that the application may see. The caller
-    checks these. Raises the errors of `visible_batches`."""
+    `check_crcs`: check the CRC of each batch that the application may not see. The caller checks
+    the other batches. Raises the errors of `visible_batches`."""
     aborted_transactions = _Aborted(aborted)
     for position, header in split_batches(buffer, allow_partial=True):
         hidden = (
@@ -103,8 +103,8 @@ def marked_batches(
         # Brokers return whole batches. Records before `fetch_offset` are left out, but markers
         # before it count.
         is_reached = header.next_offset > fetch_offset
-        # Damage may make a marker of records, move them before `fetch_offset`, or let a marker hide
-        # later records. So no batch is left out before its check.
+        # A damaged header may turn records into a marker, move them before `fetch_offset`, or let a
+        # marker hide later records. So no batch is left out before its check.
         if (
             check_crcs
             and not (is_visible and is_reached)

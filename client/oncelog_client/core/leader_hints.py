@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from oncelog_client.values import Node, TopicPartition
 
 if TYPE_CHECKING:
-    # The metadata has the hints of any client. Few clients need the messages of both APIs.
+    # Every client imports this module for its metadata. Few clients need the messages of both APIs.
     from oncelog_protocol.messages.fetch import FetchResponse, PartitionData
     from oncelog_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 
@@ -33,7 +33,7 @@ NO_HINTS = LeaderHints()
 
 
 def hints_of(response: ProduceResponse | FetchResponse) -> LeaderHints:
-    """Return the hints of a response, NO_HINTS if it has none."""
+    """Return the hints of a response, or NO_HINTS if it has none."""
     leaders = tuple(_leaders(response))
     if not leaders:
         return NO_HINTS

@@ -26,7 +26,7 @@ class TopicThrottle(NamedTuple):
 
 def topic_throttles(moves: Iterable[Move]) -> dict[str, TopicThrottle]:
     """Return the throttled replicas of each topic. All present replicas of a partition may send
-    records, and the added ones get them. Moves that add no replica need none."""
+    records, and the added replicas get them. A move that adds no replica needs no throttle."""
     leaders: dict[str, list[str]] = {}
     followers: dict[str, list[str]] = {}
     for move in moves:
@@ -46,5 +46,6 @@ def brokers_of(moves: Iterable[Move]) -> list[int]:
 
 
 def throttles_all(replicas: str) -> bool:
-    """Return True for throttled replicas `*`: all of a topic, which only an operator sets."""
+    """Return True for throttled replicas `*`: all replicas of a topic. Only an operator sets this
+    value."""
     return replicas == _ALL

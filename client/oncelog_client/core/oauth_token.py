@@ -43,7 +43,7 @@ class RefreshWindow(NamedTuple):
     buffer_seconds: int = 300
 
     def refresh_ms(self, token: AccessToken, now_ms: int, randomness: float) -> int | None:
-        """Return the time after which the token is replaced, None if it does not expire.
+        """Return the time after which the token is replaced, or None if it does not expire.
 
         `randomness` in 0..1 chooses a time between `window_factor` and `window_factor +
         window_jitter` of the lifetime. The time is at least `buffer_seconds` before the end, and at
@@ -64,8 +64,8 @@ class RefreshWindow(NamedTuple):
 
 
 def access_token(text: str, expires_ms: int | None = None) -> AccessToken:
-    """Return a token with its times. Without `expires_ms`, the times of a JWT count; other tokens
-    have none. Raises OAuthTokenError if the text is empty."""
+    """Return a token with its times. Without `expires_ms`, a JWT expires as its claims say, and the
+    expiry of any other token is unknown. Raises OAuthTokenError if the text is empty."""
     stripped = text.strip()
     if not stripped:
         raise OAuthTokenError("the OAuth token is empty")

@@ -13,8 +13,8 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 def own_principal(values: Mapping[str, Any]) -> str | None:
     """Return the principal of a client with these checked settings, as `User:alice`.
 
-    Return None if it is unknown: a broker makes a name of a certificate by its own rules, and a
-    token names its subject.
+    Return None if it is unknown. A broker derives a name from a certificate by its own rules, and
+    the name in a token is not among the settings.
     """
     protocol = values["security_protocol"]
     if protocol.startswith("SASL_"):

@@ -2,11 +2,13 @@
 
 The steps are in the order of their importance. No later step undoes an earlier one:
 
-1. `spread_over_racks`: a partition with two replicas in one rack gets another rack.
+1. `spread_over_racks`: a replica that shares a rack with another replica of its partition moves to
+   an unused rack.
 2. `even_replicas`: the numbers of replicas of two brokers differ by at most 1. Without racks, no
    plan copies fewer replicas.
-3. `even_leaders`: so do the numbers of preferred leaders. Another order of a partition's replicas
-   copies nothing, so two replicas are exchanged only if no order helps.
+3. `even_leaders`: the numbers of preferred leaders of two brokers differ by at most 1. Another
+   order of a partition's replicas copies nothing, so two replicas are exchanged only if no order
+   helps.
 
 Racks may make an even distribution impossible. A plan then is as even as the moves within these
 rules can make it.
@@ -42,14 +44,16 @@ def rebalance(layout: ReplicaLayout) -> None:
 
 
 def is_balanced(layout: ReplicaLayout) -> bool:
-    """Return True if the numbers of replicas, and those of leaders, differ by at most 1."""
+    """Return True if the brokers' numbers of replicas differ by at most 1, and their numbers of
+    preferred leaders too."""
     replicas = [layout.counts[broker] for broker in layout.targets]
     leaders = [layout.leads(broker) for broker in layout.targets]
     return all(max(counts) - min(counts) <= 1 for counts in (replicas, leaders) if counts)
 
 
 def spread_over_racks(layout: ReplicaLayout) -> None:
-    """Move replicas that share a rack with another replica of their partition to a rack without."""
+    """Move replicas that share a rack with another replica of their partition to a rack without a
+    replica of the partition."""
     racks = {layout.rack(broker) for broker in layout.targets}
     for place in layout.old:
         while (step := _into_another_rack(layout, place, racks)) is not None:
@@ -95,8 +99,9 @@ def _even(
     counts: Callable[[], dict[int, int]],
     improve: Callable[[ReplicaLayout, _Candidates], bool],
 ) -> None:
-    """Improve the counts until nothing helps. Brokers from which nothing can move are not looked at
-    again, because a look at all their partitions takes long; `rebalance` begins once more."""
+    """Improve the counts until nothing helps. A broker from which nothing can move is then skipped,
+    because a search through its partitions takes long. The next round of `rebalance` tries it
+    again."""
     stuck: set[int | None] = set()
     while True:
         for key, candidates in _all_candidates(counts()):
@@ -109,8 +114,8 @@ def _even(
 
 
 def _move_more_evenly(layout: ReplicaLayout, candidates: _Candidates) -> bool:
-    """Move replicas, so that a source has one less and a target one more. Return False if this is
-    not possible."""
+    """Move replicas, so that a source has one replica less and a target one replica more. Return
+    False if this is not possible."""
     steps = _direct(layout, candidates) or _over_others(layout, candidates)
     for place, source, target in steps or ():
         layout.replace(place, source, target)
@@ -118,19 +123,21 @@ def _move_more_evenly(layout: ReplicaLayout, candidates: _Candidates) -> bool:
 
 
 class _Candidates(NamedTuple):
-    """Brokers that a partition may move from, those with most first, and brokers that it may move
-    to, those with least first. Each source has at least 2 more than each target."""
+    """Brokers that a partition may move from, the highest count first, and brokers that it may move
+    to, the lowest count first. A broker's count is its number of replicas or of preferred leaders.
+    Each source has a count at least 2 higher than each target."""
 
     sources: list[int]
     targets: list[int]
 
 
 def _all_candidates(counts: Mapping[int, int]) -> Iterator[tuple[int | None, _Candidates]]:
-    """Yield the brokers that have too much and too little, with None, then each broker with those
-    that may get a partition of it. Yield nothing if the numbers differ by at most 1.
+    """First yield None, with the brokers that have too high or too low a count. Then yield each
+    broker, with the brokers that may get a partition from it. Yield nothing if the counts differ by
+    at most 1.
 
-    With the first ones, a source loses only what it has too much, and a target gets only what it
-    has too little. So no plan needs fewer moves. Racks may prevent these moves.
+    With the first candidates, a source loses only what it has too much, and a target gets only what
+    it lacks, so no plan needs fewer moves. Racks may prevent these moves.
     """
     low, rest = divmod(sum(counts.values()), len(counts))
     high = low + (rest > 0)
@@ -140,7 +147,8 @@ def _all_candidates(counts: Mapping[int, int]) -> Iterator[tuple[int | None, _Ca
     have_less = any(count < low for count in counts.values())
     if not (have_more or have_less):
         return
-    # Without a broker above `high`, those with `high` are the sources; the same for `low`.
+    # If no broker is above `high`, the brokers at `high` are the sources. If no broker is below
+    # `low`, the brokers at `low` are the targets.
     source_above = high if have_more else low
     target_below = low if have_less else high
     yield (
@@ -169,7 +177,8 @@ def _over_others(layout: ReplicaLayout, candidates: _Candidates) -> list[_Step] 
     """Return the shortest path from a source over other brokers to a target. Each broker of the
     path passes one partition to the next. Return None if there is no path.
 
-    Each step moves another partition, so that the rules for one step hold for all.
+    Each step moves a different partition, so each step keeps to the rules independently of the
+    others.
     """
     paths: dict[int, list[_Step]] = {source: [] for source in candidates.sources}
     waiting = deque(candidates.sources)
@@ -213,8 +222,8 @@ def _lead_more_evenly(layout: ReplicaLayout, candidates: _Candidates) -> bool:
 
 
 def _reordered(layout: ReplicaLayout, candidates: _Candidates) -> list[_Step] | None:
-    """Return the shortest path from a source to a target. Each broker of the path leaves a
-    partition to another one of its replicas. Return None if there is no path."""
+    """Return the shortest path from a source to a target. Each broker of the path leaves the lead
+    of a partition to another replica of the partition. Return None if there is no path."""
     allowed = set(layout.targets)
     targets = set(candidates.targets)
     paths: dict[int, list[_Step]] = {source: [] for source in candidates.sources}

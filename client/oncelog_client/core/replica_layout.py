@@ -32,8 +32,8 @@ class Move(NamedTuple):
 class ReplicaLayout:
     """The replicas of partitions, with the number of replicas and of preferred leaders by broker.
 
-    `racks` has all known brokers; brokers without a rack share one. Only the brokers `targets` get
-    replicas. `sizes` are bytes; smaller partitions move first. `old` never changes.
+    `racks` has all known brokers; brokers without a rack count as one rack. Only the brokers
+    `targets` get replicas. `sizes` are bytes; smaller partitions move first. `old` never changes.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ReplicaLayout:
         self._add(place, replicas)
 
     def replace(self, place: TopicPartition, source: int, target: int) -> None:
-        """Move a replica from one broker to another, at its place in the order."""
+        """Move a replica from one broker to another. The replica keeps its place in the order."""
         self.assign(place, replaced(self.new[place], source, target))
 
     def lead(self, place: TopicPartition, broker: int) -> None:
@@ -112,8 +112,8 @@ class ReplicaLayout:
         return self._racks.get(broker)
 
     def may_replace(self, place: TopicPartition, source: int, target: int) -> bool:
-        """Return True if a replica can move from `source` to `target`: `target` has none of the
-        partition, and the partition is in as many racks as before."""
+        """Return True if a replica can move from `source` to `target`: `target` has no replica of
+        the partition, and the partition stays in as many racks as before."""
         replicas = self.new[place]
         return target not in replicas and (
             self.rack(source) == self.rack(target)
@@ -123,9 +123,10 @@ class ReplicaLayout:
     def movable(
         self, source: int, target: int, without: Collection[TopicPartition] = ()
     ) -> TopicPartition | None:
-        """Return the partition that is the best to move from `source` to `target`, None if no
-        partition can move. Topics with more partitions on `source` than on `target` come first, so
-        that each topic is spread too; then small partitions."""
+        """Return the partition that is the best to move from `source` to `target`, or None if no
+        partition can move. The topic with the largest surplus on `source` over `target` is
+        preferred, so that each topic is spread too. In this topic, the smallest partition is
+        preferred."""
         topics = self._on.get(source, {})
         surplus = {topic: len(topics[topic]) - self.count_of(target, topic) for topic in topics}
         for topic in sorted(topics, key=lambda topic: (-surplus[topic], topic)):

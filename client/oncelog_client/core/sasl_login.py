@@ -30,7 +30,7 @@ _JAAS_OPTIONS: Final = {_CLIENT_ID: "clientId", _CLIENT_SECRET: "clientSecret", 
 
 class TokenPlace(NamedTuple):
     """The place of the tokens of OAUTHBEARER: `callback`, or `url`. `credentials` are for a `url`
-    that is not of a file."""
+    that names no file."""
 
     callback: Callable[[], object] | None = None
     url: str = ""
@@ -47,7 +47,8 @@ def check_login(values: Mapping[str, Any]) -> None:
 
 
 def password_login(values: Mapping[str, Any]) -> SaslCredentials | None:
-    """Return the name and the password of a client, None with OAUTHBEARER. Raises ConfigError."""
+    """Return the name and the password of a client, or None with OAUTHBEARER. Raises
+    ConfigError."""
     mechanism = _mechanism(values)
     if mechanism is SaslMechanism.OAUTHBEARER:
         return None
@@ -72,7 +73,7 @@ def password_login(values: Mapping[str, Any]) -> SaslCredentials | None:
 
 
 def token_place(values: Mapping[str, Any]) -> TokenPlace | None:
-    """Return the place of the tokens, None without OAUTHBEARER. Raises ConfigError."""
+    """Return the place of the tokens, or None without OAUTHBEARER. Raises ConfigError."""
     mechanism = _mechanism(values)
     if mechanism is not SaslMechanism.OAUTHBEARER:
         return None

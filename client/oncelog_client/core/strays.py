@@ -1,7 +1,7 @@
 """Stray folders of a data directory: partitions that a start of the broker has put aside, because
-they were deleted or moved to other brokers while the broker was down. They can be removed if the
-cluster has whole copies. If the cluster has no such topic, the topic was deleted, or its metadata
-was lost: only an operator knows which."""
+they were deleted or moved to other brokers while the broker was down. A folder can be removed if
+all replicas of its partition on other brokers are in sync. If the cluster has no such topic, the
+topic was deleted, or its metadata was lost: only an operator knows which."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Verdict(NamedTuple):
 
 
 def parse_stray(folder: str) -> tuple[str, int] | None:
-    """Return the topic and the partition in the name of a folder, None for other folders."""
+    """Return the topic and the partition in the name of a folder, or None for other folders."""
     found = re.fullmatch(_NAME, folder)
     return None if found is None else (found["topic"], int(found["partition"]))
 

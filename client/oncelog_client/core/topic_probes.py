@@ -16,7 +16,8 @@ from typing import Final
 from oncelog_client.core.acl_bindings import AclBinding, PatternType
 
 _LONGEST_NAME: Final = 249
-# The characters of topic names. A pattern with other ones, such as `*`, is no topic's name.
+# The characters of topic names. A pattern with other characters, such as `*`, is not the name of a
+# topic.
 _CHARACTERS: Final = string.ascii_letters + string.digits + "_-."
 # The end of a probe. Hardly any rule is for such a name.
 _REST: Final = "-name-of-no-topic"
@@ -24,7 +25,8 @@ _REST: Final = "-name-of-no-topic"
 
 def topic_probes(rules: Iterable[AclBinding]) -> list[str] | None:
     """Return a name for each set of names that fit the same patterns. `rules` are all access rules
-    for topics. Return None if no name is found for a set, as with a prefix for each character."""
+    for topics. Return None if no name is found for a set, for example because rules have a prefix
+    for each character."""
     literals: set[str] = set()
     prefixes = {""}
     for rule in rules:

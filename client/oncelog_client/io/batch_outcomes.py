@@ -47,7 +47,7 @@ _WRITTEN: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 class BatchOutcomes:
     """Takes the responses to Produce. A batch that is written or refused completes its deliveries.
-    Another batch goes back to the accumulator, which decides when it is sent again."""
+    Any other batch goes back to the accumulator, which decides when the batch is sent again."""
 
     def __init__(
         self,

@@ -356,8 +356,9 @@ class Connection(asyncio.Protocol):
         return await pending.response
 
     def _start_renewal(self) -> None:
-        """Authenticate again before the session ends, as KIP-368 says: before the next request, so
-        an idle connection does not. The broker accepts no other request meanwhile."""
+        """Authenticate again before the session ends (KIP-368). The next request starts the
+        authentication, so an idle connection does not authenticate. The broker accepts no other
+        request meanwhile."""
         self._renew_at_ms = math.inf
         self._renewing = self._loop.create_task(self._renew())
         self._update_writable()
@@ -422,7 +423,7 @@ class Connection(asyncio.Protocol):
         self._update_writable()
 
     def _update_writable(self) -> None:
-        """Let callers send, or let them wait: while too many bytes have not left, and while the
+        """Let callers send. Make them wait while too many bytes have not left, and while the
         connection authenticates again. A connection that has ended is writable, so that its callers
         get the error."""
         if self._failure is None and (self._is_full or self._renewing is not None):

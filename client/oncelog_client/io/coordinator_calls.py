@@ -72,8 +72,8 @@ async def ask(
     response. `implicit`: the transaction has version 2. Brokers then add partitions to the
     transaction, and EndTxn bumps the epoch. Otherwise the epoch stays.
 
-    Raises Unanswered at `deadline_ms`, even during an attempt, or before it if the next attempt
-    would begin after it. Raises Refused for a response that is neither success nor a reason to
+    Raises Unanswered at `deadline_ms`, even during an attempt, or earlier if the next attempt would
+    begin after `deadline_ms`. Raises Refused for a response that is neither success nor a reason to
     retry.
     """
     api = api_of(type(request)).key
@@ -145,9 +145,9 @@ async def _attempt(
 
 
 def _refusal(request: object, response: object, code: int, what: str) -> str:
-    """Return a message with the refused request, and with the resource if a right is missing. With
-    advice if the code alone is not clear: KIP-939 has one code for a disabled setting and for a
-    missing right."""
+    """Return a message with the refused request, and with the resource if a right is missing. Add
+    advice if the code alone is not clear: KIP-939 has the same code for a disabled setting and for
+    a missing right."""
     if (
         code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         and isinstance(request, InitProducerIdRequest)

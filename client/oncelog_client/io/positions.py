@@ -92,7 +92,7 @@ class Positions:
         self._on_news()
 
     async def find(self, states: Iterable[Assigned], timeout_ms: float) -> None:
-        """Find the positions of those of `states` that have none. Raises NoOffsetForPartitionError,
+        """Find the positions of the `states` without a position. Raises NoOffsetForPartitionError,
         an error of the brokers, or RetriableError when time is up."""
         wanted = list(states)
         await self._cluster.retry(lambda: self._attempt(wanted), timeout_ms)

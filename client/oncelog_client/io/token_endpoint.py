@@ -29,9 +29,9 @@ POST_S: Final = 10.0
 
 
 class TokenEndpoint:
-    """An https URL, or http of this computer. `context` has the certificates that https trusts, the
-    system's by default. Redirects are not followed, because the request has a secret. Raises
-    ConfigError for other URLs."""
+    """An https URL, or an http URL of this computer. `context` has the certificates that https
+    trusts, by default those of the system. Redirects are not followed, because the request has a
+    secret. Raises ConfigError for other URLs."""
 
     def __init__(
         self, url: str, context: ssl.SSLContext | None = None, timeout_s: float = POST_S

@@ -103,7 +103,8 @@ class RefreshingTokens:
     def _retrieved(self, task: asyncio.Task[AccessToken]) -> None:
         self._retrieving = None
         if not task.cancelled():
-            # The callers have the error; this marks it as seen if all were cancelled.
+            # The callers get the error. This call marks it as retrieved, in case all callers were
+            # cancelled.
             task.exception()
 
 
@@ -138,9 +139,9 @@ class FileTokens:
 
 
 def callback_tokens(callback: TokenCallback, window: RefreshWindow = WINDOW) -> RefreshingTokens:
-    """Return the source of a callback of the application, which returns a token, or a pair of the
-    token and its expiry (seconds since the epoch). It may be a coroutine function; another function
-    runs in a thread. An exception of the callback becomes an OAuthTokenError."""
+    """Return the source for a callback of the application. `callback` returns a token, or a pair of
+    the token and its expiry (seconds since the epoch). It may be a coroutine function. Any other
+    function runs in a thread. An exception of the callback becomes an OAuthTokenError."""
 
     async def retrieve() -> AccessToken:
         try:
