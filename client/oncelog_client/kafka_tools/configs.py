@@ -148,8 +148,8 @@ async def _act(
 def _credentials(
     given: Given, entities: QuotaEntities
 ) -> list[UserScramCredentialAlteration] | None:
-    """Return the alterations of credentials, None if the command alters quotas or only describes.
-    Raises JavaError."""
+    """Return the alterations of credentials, or None if the command alters quotas or only
+    describes. Raises JavaError."""
     if not given.has("alter"):
         return None
     new, old = added(given), deleted(given)
@@ -182,7 +182,8 @@ async def _act_on_clients(
 
 
 async def _names(connection: Connection, entity: Entity) -> list[str]:
-    """Return the names of the entities to describe. For a name that does not exist, print so."""
+    """Return the names of the entities to describe. If the name does not exist, print a message and
+    return no name."""
     if entity.name == "":
         return [""]
     if entity.type == "topics":

@@ -13,7 +13,7 @@ _LEAST: Final = 15
 
 
 class GroupRow(NamedTuple):
-    """One line about a partition of a group. `partition` is None for a member without one.
+    """One line about a partition of a group. `partition` is None for a member without a partition.
     `member` is None if no member owns the partition."""
 
     partition: TopicPartition | None
@@ -99,8 +99,9 @@ def rows_of(
     committed: dict[TopicPartition, tuple[int, int | None]],
     ends: dict[TopicPartition, int],
 ) -> list[GroupRow]:
-    """Return the lines of a group: the partitions of each member, then those without a member.
-    `committed`: the offset and the leader epoch of each partition with a committed offset."""
+    """Return the lines of a group: the partitions of each member, then the partitions without a
+    member. `committed`: the offset and the leader epoch of each partition with a committed
+    offset."""
 
     def row(partition: TopicPartition, member: MemberDescription | None) -> GroupRow:
         offset, epoch = committed.get(partition, (None, None))

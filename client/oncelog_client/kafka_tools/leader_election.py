@@ -98,7 +98,7 @@ def _kind(text: str) -> ElectionType:
 
 
 def _chosen(given: Given) -> list[TopicPartition] | None:
-    """Return the partitions, None for all."""
+    """Return the chosen partitions, or None for all."""
     path = given.value("path-to-json-file")
     if path is not None:
         return _partitions(_read(path))

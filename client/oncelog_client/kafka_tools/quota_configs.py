@@ -1,4 +1,4 @@
-"""kafka-configs.sh for quotas: describes and alters those of users, clients and addresses."""
+"""kafka-configs.sh for quotas: describes and alters the quotas of users, clients and addresses."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _GENERAL: Final = ("entity-name", "entity-type", "entity-default")
 
 
 def quota_entities(given: Given, arguments: Sequence[str]) -> QuotaEntities | None:
-    """Return the entities of a command about users, clients or addresses, None if it is about
+    """Return the entities of a command about users, clients or addresses, or None if it is about
     another type. Ends the tool for options that do not fit together. Raises JavaError."""
     flags = [name for name in (*_FLAGS, *_DEFAULTS) if given.has(name)]
     kinds = {**_FLAGS, **_DEFAULTS}

@@ -49,7 +49,8 @@ def _message(message: str) -> str:
     if not message.startswith(_MISSING):
         return message.removeprefix("argument command: ")
     missing = message.removeprefix(_MISSING).split(", ")
-    # A sub-command that is missing comes first.
+    # A name without a dash is a sub-command. A missing sub-command is reported before a missing
+    # option.
     if not all(name.startswith("-") for name in missing):
         return "too few arguments"
     return f"argument {missing[0]} is required"

@@ -54,8 +54,9 @@ async def list_moves(
 
 
 def replication_factor(partition: DescribeTopicPartitionsResponsePartition, moves: Moves) -> int:
-    """Return the number of replicas, without those that a move adds. A move may end between the two
-    requests, so it counts only if the partition has one of its replicas."""
+    """Return the number of replicas, without those that a move adds. A move may end between the
+    requests for moves and for partitions. So a move counts only if a replica that it adds or
+    removes is among the partition's replicas."""
     move = moves.get(partition.partition_index)
     replicas = partition.replica_nodes
     if move is None or not {*move.adding_replicas, *move.removing_replicas} & {*replicas}:

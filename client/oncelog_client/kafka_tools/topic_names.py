@@ -36,8 +36,8 @@ async def matching(
 
 
 def topic_pattern(text: str) -> re.Pattern[str]:
-    """Return the expression of a list of topics: commas separate alternatives, quotes around it
-    are left out (Kafka's TopicFilter). Raises JavaError for an invalid expression."""
+    """Return the expression of a list of topics: commas separate alternatives, and quotes around
+    the list are left out (Kafka's TopicFilter). Raises JavaError for an invalid expression."""
     expression = text.strip().replace(",", "|").replace(" ", "").strip("'\"")
     try:
         return re.compile(expression)

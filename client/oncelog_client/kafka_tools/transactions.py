@@ -73,7 +73,7 @@ def _parser() -> Arguments:
 
 
 def _add_changes(commands: Any) -> None:
-    """Add the sub-commands that our own command runs. It checks their arguments."""
+    """Add the sub-commands that our own command runs. Our command checks their arguments."""
     abort = commands.add_parser("abort", help="Abort a hanging transaction.")
     abort.add_argument("--topic", required=True, help="The topic.")
     abort.add_argument("--partition", type=int, required=True, help="The partition.")

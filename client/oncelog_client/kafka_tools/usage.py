@@ -1,4 +1,4 @@
-"""The usage text of a tool, in the two columns of joptsimple's."""
+"""The usage text of a tool, in two columns as joptsimple prints it."""
 
 from __future__ import annotations
 

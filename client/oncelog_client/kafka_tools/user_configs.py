@@ -46,8 +46,8 @@ def alterations(
     given: Given, names: Sequence[str], new: Mapping[str, str], old: Sequence[str]
 ) -> list[UserScramCredentialAlteration] | None:
     """Return the alterations of the credentials of a user. `names` are the entities of the command,
-    `new` the settings to set, `old` the names of those to remove. Return None if quotas are altered
-    instead. Raises JavaError."""
+    `new` the settings to set, `old` the names of the settings to remove. Return None if quotas are
+    altered instead. Raises JavaError."""
     # Scala prints the names of the added settings as a set.
     _check_names(new, "added", "Set")
     _check_names(old, "deleted", "ArrayBuffer")

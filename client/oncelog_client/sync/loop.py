@@ -39,8 +39,9 @@ class LoopThread:
     def run(self, work: Coroutine[Any, Any, R], lost: Callable[[R], None] | None = None) -> R:
         """Return the result of `work`, or raise its error.
 
-        An exception in the waiting thread, such as KeyboardInterrupt, cancels `work`, and waits for
-        its end. If it has ended with a result, `lost` gets the result, on the loop.
+        After an exception in the waiting thread, such as KeyboardInterrupt, cancel `work` and wait
+        for its end. If `work` has nevertheless ended with a result, `lost` gets the result, on the
+        loop.
 
         Raises IllegalStateError on the loop itself, and in a fork of the process.
         """

@@ -57,7 +57,8 @@ class Producer(Facade, Generic[K, V]):
         timestamp_ms: int | None = None,
     ) -> Future[RecordMetadata]:
         """Buffer a record. The future gets the record's place in the log, or the error. If no code
-        asks the future, its error is logged. Raises the errors of the async `send`."""
+        asks the future for its outcome, an error is logged. Raises the errors of the async
+        `send`."""
         send = partial(
             self.client.send,
             topic,
@@ -152,8 +153,8 @@ class Producer(Facade, Generic[K, V]):
 
 
 class _Placed(Future[RecordMetadata]):
-    """The outcome of a record. If it is an error that no code has retrieved, the end of the future
-    logs it, as asyncio does for its futures."""
+    """The outcome of a record. An error that no code has retrieved is logged when the future is
+    deleted, as asyncio does for its futures."""
 
     _retrieved = False
 

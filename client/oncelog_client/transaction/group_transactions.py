@@ -106,7 +106,7 @@ async def commit_group(
     EndTxn names outside the list of members. Return the parent with its next epoch.
 
     With the next epoch, the broker refuses a delayed TxnOffsetCommit of this commit, which would
-    otherwise replace the offsets of the next one (KIP-890 part 2)."""
+    otherwise replace the offsets of the next commit (KIP-890 part 2)."""
     check_feature(cluster)
     deadline_ms = _deadline(timeout_ms)
     if offsets:

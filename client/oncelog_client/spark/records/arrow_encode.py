@@ -200,8 +200,8 @@ class RowEncoder:
             )
 
     def _cuts(self, sizes: pa.Array, run_ends: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the rows of each batch as (first, end), without the row `end`. The rows up to each
-        of `run_ends` are a run of rows with one partition. A batch never crosses the end of a
+        """Return the rows of each batch as (first, end), without the row `end`. Each of `run_ends`
+        is the end of a run of rows with the same partition. A batch never crosses the end of a
         run."""
         sums = memoryview(pc.cumulative_sum(sizes).buffers()[1]).cast("q")
         cuts = []

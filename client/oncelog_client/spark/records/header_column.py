@@ -97,7 +97,7 @@ def _entries(data: Bytes, places: pa.Table) -> pa.Array:
 
 
 def plain_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str, Any]] | None:
-    """Return the headers of a `Record` in the form that `pa.array` takes, None if there are
+    """Return the headers of a `Record` in the form that `pa.array` takes, or None if there are
     none."""
     return [{"key": _text(key), "value": value} for key, value in headers] or None
 

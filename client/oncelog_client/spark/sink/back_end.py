@@ -26,8 +26,8 @@ class BackEnd(Protocol):
 
     async def perform(self, command: Command) -> Result:
         """Carry out a command of the driver. The tables of the state machines list the results of
-        each command. Raises SinkError if the broker refuses for another reason (rights, options),
-        and RetriableError if time is up and nothing was decided.
+        each command. Raises SinkError if the broker refuses for a reason that is not among these
+        results (rights, options), and RetriableError if time is up and nothing was decided.
 
         Look: `Stored.open_ids` lists the sink's open transactions at the coordinator, in all
         generations. The state and the ids may be read at the same time. FenceParent: sends
@@ -48,5 +48,5 @@ class BackEnd(Protocol):
 
     def explain(self, error: KafkaError, topic: str = "") -> None:
         """Add to the error of a missing right the rights that the sink needs. `topic`: the topic
-        that it writes to; empty if each row names its topic."""
+        that the sink writes to; empty if each row names its topic."""
         ...

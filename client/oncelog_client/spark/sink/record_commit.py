@@ -343,10 +343,10 @@ class RecordCommit:
     async def _append(
         self, admin: Admin, parent: TransactionMember, entry: Entry
     ) -> Done | Outdated | OutcomeUnknown:
-        """Append a record in a transaction of the parent. Unless it decides a batch, the group's
-        offset is committed with the record, for tools that show the offset. A generation begins
-        with such a record. So a principal without the right to the group is refused before a batch
-        is decided, and not between the decision and its end."""
+        """Append a record in a transaction of the parent. Unless the record decides a batch, the
+        group's offset is committed with the record, for tools that show the offset. A generation
+        begins with a record that commits the offset. So a principal without the right to the group
+        is refused before a batch is decided, and not between the decision and its end."""
         key = (self._setup, self._sink_id)
         log = _logs.get(key, RecordLog())
         sequence = log.first_sequence(parent)

@@ -137,8 +137,8 @@ class _Transaction:
 
     def _explained(self, error: KafkaError) -> Exception:
         """Return a SinkError with the cause if the producer was fenced: by a newer driver, or at
-        the transaction's timeout. Return any other error. The error of a missing right gets the
-        right's name."""
+        the transaction's timeout. Return any other error as it is, but add the right's name to the
+        error of a missing right."""
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, FencedInGroupError | ProducerFencedError):
             cause = cause.__cause__

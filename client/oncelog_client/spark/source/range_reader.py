@@ -339,7 +339,7 @@ class _Reader:
             try:
                 connection = await cluster.connection(address)
             except RetriableError:
-                # The broker may be gone, and the metadata may name it until the next leader is
+                # The broker may be down, and the metadata may name it until the next leader is
                 # elected.
                 self._is_stale = True
                 raise

@@ -19,7 +19,7 @@ class ProcessIds:
     """The ids of one process for one sink. `process`: a name that no other process has.
     `generation` and `done`: those of the newest batch's plan. `used`: the number of ids that
     attempts of the newest batch have taken here. `late`: the number of ids that attempts of older
-    batches have taken after that batch was known."""
+    batches have taken after the newest batch was known."""
 
     process: str
     generation: int = 0

@@ -1,5 +1,6 @@
-"""The access rights that a sink needs. READ and WRITE imply DESCRIBE (KIP-11), so DESCRIBE stands
-only where neither is needed. `tests/spark/rights` runs sinks without each of the rights."""
+"""The access rights that a sink needs. READ and WRITE imply DESCRIBE (KIP-11), so DESCRIBE is
+listed only where neither READ nor WRITE is needed. `tests/spark/rights` runs sinks without each of
+the rights."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _TOPIC: Final = AclResourceType.TOPIC
 _ID: Final = AclResourceType.TRANSACTIONAL_ID
 
 # The sink's state. A sink that was written with the other sinkProtocol is refused, so each way to
-# commit looks also at the offset of the other one.
+# commit also reads the group's offset that the other way commits.
 _STATE: Final = {
     CommitKind.GROUP: (
         Right(AclOperation.READ, _TOPIC, SINK_PARTITION.topic),
@@ -57,7 +58,8 @@ def sink_rights(
     pattern = PatternType.PREFIXED if is_prefix else PatternType.LITERAL
     ids = Right(AclOperation.WRITE, _ID, sink_id, pattern)
     if not is_prefix:
-        # The driver's own producer has the sink's id, and those of the tasks begin with it.
+        # The driver's own producer has the sink's id, and the ids of the tasks' producers begin
+        # with it.
         members = Right(AclOperation.WRITE, _ID, f"{sink_id}/", PatternType.PREFIXED)
     else:
         members = ids

@@ -18,10 +18,11 @@ def source_rights(
     sink_id: str | None = None,
     is_prefix: bool = False,
 ) -> tuple[Right, ...]:
-    """Return the rights of a source that reads `topics`; with `is_prefix` they are the beginnings
-    of names. `group`: that of the option commitOffsetsToGroup. `sink_id`: the sink of
-    `startingOffsets=sink:…`; a sink that commits by group has no record in the state topic, so
-    DESCRIBE is enough there."""
+    """Return the rights of a source that reads `topics`. With `is_prefix`, the topics are the
+    beginnings of names. `group`: the group of the option commitOffsetsToGroup. `sink_id`: the sink
+    of `startingOffsets=sink:…`. Only a sink that commits by record needs READ on the state topic.
+    For a sink that commits by group DESCRIBE is enough there, because the topic has no record of
+    the sink."""
     pattern = PatternType.PREFIXED if is_prefix else PatternType.LITERAL
     topic, of_group = AclResourceType.TOPIC, AclResourceType.GROUP
     found = [Right(AclOperation.READ, topic, name, pattern) for name in topics]

@@ -30,7 +30,8 @@ def split(
     """Return the ranges cut into pieces, in the same order and without empty ranges.
 
     No piece has more than `max_records` offsets. If there are fewer pieces than `min_partitions`,
-    the largest ones are cut into about that number in total, as in Spark's own connector.
+    the largest pieces are cut further, so that there are about `min_partitions` pieces, as in
+    Spark's own connector.
     """
     pieces = [piece for piece in ranges if piece.size > 0]
     if max_records is not None:
@@ -56,7 +57,8 @@ def _at_least(ranges: list[OffsetRange], count: int) -> list[OffsetRange]:
 
 def _parts(size: int, total: int, count: int) -> int:
     """Return the number of pieces of a range with `size` offsets, if `total` offsets are cut into
-    `count` pieces. It is in proportion and rounded half up, at least 1 and at most `size`."""
+    `count` pieces. The number is in proportion to `size`, rounded half up, at least 1 and at most
+    `size`."""
     return min(max((2 * size * count + total) // (2 * total), 1), size)
 
 
