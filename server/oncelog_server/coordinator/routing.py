@@ -49,7 +49,8 @@ def kafkas_partition_for(id_: str, partitions: int) -> int:
 
 
 def routing_of(*, absolute_hash: bool) -> PartitionOf:
-    """Return the function of a cluster (`ClusterRecord.absolute_hash`)."""
+    """Return the function that finds the partition of an id in a cluster with this
+    `ClusterRecord.absolute_hash`."""
     return kafkas_partition_for if absolute_hash else partition_for
 
 

@@ -220,8 +220,8 @@ class ShardRuntime(Generic[S]):
                 raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, self._refused[index])
             raise Refused(ErrorCode.NOT_COORDINATOR)
         if not loaded.partition.is_leader:
-            # Another broker may coordinate the shard by now (`Partition.suspend`), so that no
-            # response may come from memory.
+            # Another broker may coordinate the shard by now (`Partition.suspend`), so no response
+            # may come from memory.
             raise Refused(ErrorCode.NOT_COORDINATOR)
         return loaded.shard
 

@@ -104,7 +104,8 @@ class History:
             return departure
         if code in _BY_CODE:
             return Dismissal(_BY_CODE[code])
-        # The first remembered generation after the member's own is the one that it did not join.
+        # The first remembered generation after the member's own is the generation that the member
+        # did not join.
         for generation in self._generations:
             if 0 <= generation_id < generation.generation_id:
                 return Dismissal(Why.NEWER_GENERATION, generation.at_ms, generation.by)

@@ -33,7 +33,7 @@ Examples:
 """
 REVISION: Final = 1
 SALT_BYTES: Final = 20
-# Options of Kafka's tool that have no meaning here: they are about controllers and levels.
+# Options of Kafka's tool that have no meaning here: they are about controllers and feature levels.
 _WITHOUT_EFFECT: Final = {
     "standalone": ("--standalone", "-s"),
     "no_initial_controllers": ("--no-initial-controllers", "-N"),

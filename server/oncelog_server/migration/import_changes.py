@@ -2,7 +2,7 @@
 again.
 
 Until the folder of Kafka's metadata gets another name, that metadata is the source of a repeated
-import. So this step is the last one before the mark of the import is removed.
+import. So the folder is renamed last, just before the mark of the import is removed.
 """
 
 from __future__ import annotations

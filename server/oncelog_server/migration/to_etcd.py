@@ -13,8 +13,8 @@ class NotEmpty(ValueError):
 
 
 async def check_empty(store: MetadataStore, writes: Sequence[Put]) -> None:
-    """Raise NotEmpty if the store has other keys than these. An interrupted move left some of them.
-    Raises OSError."""
+    """Raise NotEmpty if the store has a cluster, or keys that are not in `writes`. An interrupted
+    move may have left keys of `writes`. Raises OSError."""
     if await store.get(records.CLUSTER) is not None:
         raise NotEmpty("a cluster has this prefix")
     ours = {write.key for write in writes}

@@ -146,7 +146,8 @@ class _Writing:
         self._mark = Put(records.RESTORED, records.encode(record))
 
     async def check_unchanged(self) -> None:
-        """Raise Uncertain if a broker is registered, or was so after the keys were read."""
+        """Raise Uncertain if a broker is registered, or if a broker or a command has changed the
+        keys since they were read."""
         now = await self._store.range("")
         _check_no_brokers(now)
         if self._lasting(now) != self._lasting(self._present.snapshot):
@@ -154,7 +155,7 @@ class _Writing:
 
     @staticmethod
     def _lasting(snapshot: Snapshot) -> list[Entry]:
-        """Return the keys that nothing but a broker or another command changes."""
+        """Return the entries that only a broker or another command changes."""
         marks = (records.CLUSTER, records.RESTORED)
         return [
             entry

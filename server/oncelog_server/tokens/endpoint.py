@@ -32,7 +32,7 @@ class JwksEndpoint(Protocol):
     url: str
 
     def fetch(self) -> bytes:
-        """Return the JWKS. Blocks for at most about `FETCH_S`, so it belongs into a thread. Raises
+        """Return the JWKS. Blocks for at most about `FETCH_S`, so call it in a thread. Raises
         JwksUnavailable."""
         ...
 
@@ -47,7 +47,7 @@ def endpoint_of(url: str, context: ssl.SSLContext | None = None) -> JwksEndpoint
     except ValueError:
         raise OAuthSettingsError(JWKS_URL, f"{JWKS_URL}: not a URL") from None
     if "@" in parts.netloc:
-        # The URL is logged.
+        # The URL is logged, so it must have no password.
         raise OAuthSettingsError(JWKS_URL, f"{JWKS_URL} must not contain a user name or a password")
     if not (url.isascii() and url.isprintable()) or " " in url:
         raise OAuthSettingsError(

@@ -75,7 +75,7 @@ class KeySource:
 
     def refetched(self) -> Deferred[VerificationKeys] | None:
         """Return the keys of the fetch in progress, or of a new fetch. If the fetch fails, the
-        result has the old keys. Return None if the last fetch is too recent for another."""
+        result has the old keys. Return None if the last fetch is too recent for a new fetch."""
         if self._fetching is None:
             if self._closed or not self._refresh.may_fetch(self._now_ms()):
                 return None

@@ -2,10 +2,10 @@
 
 For every commit or abort the coordinator appends PREPARE, sends the markers once PREPARE is
 committed, and appends COMPLETE after the last marker. If all leaders are local, these steps happen
-before the response to EndTxn, and within one turn of the loop. A large number of markers is
-written in slices, over several turns. If some leader is another broker, the response waits for
-COMPLETE at most HOLD_MS. A producer that gets it after COMPLETE can begin its next transaction
-without CONCURRENT_TRANSACTIONS.
+before the response to EndTxn. They happen within one turn of the loop, unless there are many
+markers: these are written in slices, over several turns. If some leader is another broker, the
+response waits for COMPLETE at most HOLD_MS. A producer that gets the response after COMPLETE can
+begin its next transaction without CONCURRENT_TRANSACTIONS.
 """
 
 from __future__ import annotations

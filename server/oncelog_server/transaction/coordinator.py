@@ -86,8 +86,8 @@ class TransactionCoordinator:
         # None while this broker has all shards. With others, an id with a group may be in a shard
         # of another broker.
         self._owners: Owners | None = None
-        # True if the ids of every group have a pointer. The shards of a directory that a single
-        # broker has written get their pointers before the first id is served.
+        # True if every id with a group has a pointer. If a single broker wrote the data directory,
+        # the missing pointers are written before the first id is served.
         self._has_pointers = False
         self._owner_of_id = owner_of_id
         self._wall_ms = wall_ms
@@ -194,7 +194,8 @@ class TransactionCoordinator:
             # over other partitions.
             self._completion.finish_later(shard, work, 0)
         if self._owners is not None and not self._has_pointers:
-            # A shard may move to another broker before the first request.
+            # Do not wait for the first request, because a shard may move to another broker before
+            # it.
             self._timers.call_soon(self._point_early)
 
     def _point_early(self) -> None:
@@ -265,7 +266,8 @@ class TransactionCoordinator:
             # the shard of the id points to the group.
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         shard = self.runtime.shard(index)
-        # Set only when a shard is in service: before the first load, no shard is loading either.
+        # This is set only with a shard in service, because `is_loading` is also False before the
+        # first load.
         self._has_pointers = self._owners is not None
         return index, shard
 
@@ -274,8 +276,8 @@ class TransactionCoordinator:
 
     def keeps_id(self, command: InitProducerId, group_id: str | None) -> bool:
         """Return True if the transactional id exists, and the caller need not get a new producer id
-        from its principal. The last epoch of an id does not count. Raises Refused as `owner`
-        does."""
+        from its principal. The new id that follows the last epoch of a producer id does not count.
+        Raises Refused as `owner` does."""
         name = command.transactional_id
         if name in self._grouped:
             shards = [shard for _, shard in self.runtime.shards()]
@@ -344,8 +346,8 @@ class TransactionCoordinator:
         return self._groups.abort_older(producer_ids, caller)
 
     def expire_pointers(self, before_ms: int) -> None:
-        """Remove the pointers from before that time (wall clock) to groups that do not have the id
-        any more. A single broker has no pointers."""
+        """Remove pointers that were written before `before_ms` (wall clock), if their groups do not
+        have the ids any more. A single broker has no pointers."""
         if self._owners is not None:
             self._owners.expire_pointers(before_ms)
 

@@ -70,7 +70,7 @@ class TransactionGroups:
     def __init__(self, ids: Counter[str] | None = None) -> None:
         # By transactional id.
         self.memberships: dict[str, GroupAssignment] = {}
-        # It is called with each id that has got, changed or lost its membership.
+        # Called with each id that has got, changed or lost its membership.
         self.on_change: Callable[[str], None] | None = None
         self._of_group: dict[str, set[str]] = {}
         # By group: the number of its ids in each generation.
@@ -266,8 +266,8 @@ class TransactionGroups:
     def _remembered(self, group_id: str, leaving: set[str]) -> list[CoordinatorRecord]:
         """Return the record that keeps the group's newest generation when the ids `leaving` are no
         longer in the group. Return no record if another id has the newest generation, or if an
-        earlier such record keeps it. If no id remains, return the tombstone of the earlier record,
-        if there is one."""
+        earlier record already keeps the newest generation. If no id remains, return the tombstone
+        of the earlier record, if there is one."""
         newest = self.newest_generation(group_id)
         left = Counter(self.memberships[member].generation_id for member in leaving)
         staying = self._generations[group_id].items()

@@ -124,8 +124,8 @@ class Initialization:
 
     def _init_new(self, *, is_current: bool) -> Answer:
         """Initialize a transactional id that is unknown, or that the caller's principal takes over
-        from another one. The quota is charged first, because many requests may be in flight at
-        once. After an error the charge is taken back, because the request was refused or must be
+        from another principal. The quota is charged first, because many requests may be in flight
+        at once. After an error the charge is taken back, because the request was refused or must be
         retried. There is one exception: if this broker does not coordinate the id any more, the
         charge stays, because the record of the id may be committed."""
         quota, client = self._quota, quota_client(self._caller)

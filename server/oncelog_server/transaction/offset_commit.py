@@ -153,14 +153,15 @@ class TransactionalCommit:
         return then_ask(result, arrived)
 
     def _too_late(self) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Return the response to a request for a transaction that has ended. The producer may have
-        a new transaction with the same group (scenario R12). The request is refused even then.
+        """Return the response to a request for a transaction that has ended. The request is refused
+        even if the producer has a new transaction with the same group (scenario R12).
 
-        A request that adds the group gets a retriable code then. It may belong to the new
-        transaction: the marker of the last one may come after the question and before the response.
-        Only a client that still waits for the response retries, so the retry belongs to its present
-        transaction. A request that only verifies follows an AddOffsetsToTxn, which no coordinator
-        accepts before the last markers are written.
+        In that case, a request that adds the group gets a retriable code. It may belong to the new
+        transaction, because the marker of the previous transaction may arrive while the coordinator
+        decides. Only a client that still waits for the response retries, so the retry belongs to
+        the client's present transaction. A request that only verifies cannot belong to the new
+        transaction: it follows an AddOffsetsToTxn, which the coordinator accepts only after the
+        markers of the previous transaction.
         """
         refusal = (
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -55,7 +55,8 @@ class ProducerIds:
     def __init__(self, ask: Callable[[str], None]) -> None:
         self._ask = ask
         self._of: dict[str, _Unassigned] = {EVERY_PRINCIPAL: _Unassigned()}
-        # The first unassigned id of each block with an owner, by the number of the block.
+        # The first unassigned id of each block that belongs to one principal, by the number of the
+        # block.
         self._first_unassigned: dict[int, int] = {}
         self._end = 0
 

@@ -1,6 +1,7 @@
 """The producer ids of a transactional id that another principal takes over (H49). A producer id
 belongs to one principal, so the new instance gets an id of its own, as after the last epoch of an
-id (KIP-360). An id of every principal is replaced too, if a principal takes it over."""
+id (KIP-360). An id that belongs to every principal is replaced too, if a principal takes it
+over."""
 
 from __future__ import annotations
 

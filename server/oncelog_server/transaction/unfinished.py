@@ -1,9 +1,9 @@
 """The unfinished ids of consumer groups in one shard (KIP-447, early draft): those with an open
-transaction, or with one that is decided and not complete, or with a pending decision.
+transaction, a decided transaction that is not complete, or a pending decision.
 
-Each InitProducerId in a group asks for the ids that share an input partition with the producer,
-and for the open transactions of older generations. A group may have very many ids, and after a
-rebalance each of them is initialized. So the ids are indexed, and a question takes no look at the
+Each InitProducerId in a group asks for the ids that share an input partition with the producer, and
+for the open transactions of older generations. A group may have very many ids, and after a
+rebalance each of them is initialized. So the ids are indexed, and a search does not look at the
 other ids of the group. Only the replay of records and the effects of decisions change the index.
 """
 

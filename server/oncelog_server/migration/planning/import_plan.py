@@ -56,7 +56,7 @@ WITHOUT_EFFECT: Final = frozenset(
         "message.format.version",
     }
 )
-# Dynamic settings of brokers with the value that oncelog has anyway. Kafka writes this one into
+# Dynamic settings of brokers with the value that oncelog has anyway. Kafka writes this setting into
 # every new cluster (KIP-966).
 USUAL_BROKER_SETTINGS: Final = {"min.insync.replicas": "1"}
 # Ids that stand for no directory (Kafka's DirectoryId): unassigned, lost, migrating.
@@ -201,8 +201,8 @@ class ImportPlanner:
             self._notes.append(f"SCRAM credentials of users: {len(credentials)}")
 
     def _add_quotas(self, values: dict[str, Any]) -> None:
-        """Add the records of the quotas. An entity or a value that oncelog does not accept, such as
-        the host name of an `ip`, is a refusal."""
+        """Add the records of the quotas. Add a refusal for an entity or a value that oncelog does
+        not accept, such as the host name of an `ip`."""
         quotas = self._cluster.quotas
         for entity, limits in quotas.items():
             try:

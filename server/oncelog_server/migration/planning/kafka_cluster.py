@@ -67,11 +67,11 @@ class KafkaTopic(msgspec.Struct):
 
 
 class KafkaCluster:
-    """The metadata after the records that `replay` has got.
+    """The metadata that results from the records passed to `replay`.
 
-    `settings` are those of a resource (type, name). `acls` are the records of the access rules in
-    force, by id, and `credentials` those of SCRAM, by mechanism and user. `quotas` are those of
-    each entity. `rights` has a sentence for each delegation token.
+    `settings` has the settings by resource (type, name). `acls` has the records of the access rules
+    in force, by id. `credentials` has the SCRAM credentials by mechanism and user, and `quotas` has
+    the quotas by entity. `rights` has a sentence for each delegation token.
     """
 
     def __init__(self) -> None:

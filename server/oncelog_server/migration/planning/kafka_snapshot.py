@@ -36,8 +36,9 @@ from oncelog_server.migration.planning.kafka_cluster import BROKER_RESOURCE, TOP
 from oncelog_server.security.acls import Acl, Pattern
 
 # The levels that `kafka-storage.sh format` of Apache Kafka 4.3.1 writes, without eligible leader
-# replicas (KIP-966): with them, the controller takes the ISR of every partition from a broker that
-# it does not know. The first level is that of metadata.version 4.3-IV0.
+# replicas (KIP-966). With eligible leader replicas, the controller would remove every broker that
+# it does not know from the ISR of each partition. The first level is that of metadata.version
+# 4.3-IV0.
 FEATURES: Final[Mapping[str, int]] = {
     "metadata.version": 30,
     "group.version": 1,

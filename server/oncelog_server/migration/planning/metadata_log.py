@@ -99,7 +99,7 @@ class _MetadataLog:
                     raise UnreadableMetadata(
                         f"{path} is damaged at byte {found.position}: {found.reason}"
                     )
-                # Kafka removes such an end when it starts after a crash.
+                # Kafka removes an incomplete batch at the end when it starts after a crash.
                 self._notes.append(f"{path} ends with an incomplete batch, which is left out")
                 return
             yield found

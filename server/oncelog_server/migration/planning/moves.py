@@ -1,7 +1,8 @@
 """The records of coordinators that must be in another partition for Apache Kafka.
 
-Kafka takes the absolute value of an id's hash (`ClusterRecord.absolute_hash`), and a transactional
-id that has joined a group of transactions is in the partition of its group only in oncelog.
+They move for two reasons. Kafka takes the absolute value of an id's hash
+(`ClusterRecord.absolute_hash`). And only oncelog stores a transactional id that has joined a group
+in the partition of the group.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _DECIDED: Final = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABO
 
 
 class Moves(msgspec.Struct):
-    """The records to append by (topic, partition): a value, or None for a key that moves away.
+    """The records to append, by (topic, partition) and key. The value is None for a key that moves
+    away.
 
     `ids` is the number of ids that move. `refusals` are the reasons for which the records cannot be
     moved.

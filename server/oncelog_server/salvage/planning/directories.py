@@ -14,8 +14,9 @@ from oncelog_server.salvage.planning.known import KnownRecords, Uncertain
 class SurveyedDirectory(msgspec.Struct, frozen=True):
     """The data directory of a broker, as a survey found it.
 
-    `revision` is the newest revision of the metadata that it has seen, `restored_at` that of the
-    restoration before it. `clean_stop_epoch` is 0 if the last stop was not clean.
+    `revision` is the newest revision of the metadata that the broker has seen. `restored_at` is the
+    revision of the last restoration that the broker has seen, or 0. `clean_stop_epoch` is 0 if the
+    last stop was not clean.
     """
 
     node_id: int
@@ -67,8 +68,8 @@ class Directories:
     ) -> None:
         """Raise Uncertain unless the directory of each broker is given, or its loss is known.
 
-        `named` are the ids that the operator knows; further ones are in the metadata. `without` are
-        the brokers with a lost directory.
+        `named` are the ids that the operator knows; the metadata may have further ids. `without`
+        are the brokers with a lost directory.
         """
         given = self.by_broker.keys()
         if both := sorted(given & set(without)):

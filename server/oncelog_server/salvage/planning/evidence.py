@@ -72,8 +72,9 @@ class FolderFacts(msgspec.Struct, frozen=True):
     ids: tuple[str, ...] = ()
     # The offset after the last batch, or the first offset of a log without a batch.
     log_end: int = 0
-    # The same up to the first damage, and the newest leader epoch up to there: what a start, which
-    # cuts the log at the damage, can leave. Batches after a damaged one make `log_end` the larger.
+    # The same for the part of the log before the first damage, and the newest leader epoch of that
+    # part. A broker that starts cuts the log at the damage, and leaves this part. Batches after the
+    # damage make `log_end` larger than `whole_end`.
     whole_end: int = 0
     whole_epoch: int = NONE
 

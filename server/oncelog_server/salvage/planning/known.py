@@ -50,8 +50,8 @@ class KnownRecords:
 
     @classmethod
     def whole(cls, known: Known) -> KnownRecords:
-        """Return the records. Raises Uncertain if one is damaged, or that of the cluster is
-        missing."""
+        """Return the records. Raises Uncertain if a record is damaged, or if the record of the
+        cluster is missing."""
         old = cls(known)
         if old.unreadable:
             raise Uncertain(f"{known.source} is damaged: record {old.unreadable[0]} cannot be read")

@@ -33,7 +33,7 @@ def newest_epoch(old: KnownRecords, folders: Iterable[FolderFacts]) -> int:
 
 
 def following_producer_id(old: KnownRecords, newest_id: int) -> int:
-    """Return a first producer id that no broker has assigned. `newest_id` is the highest one in the
+    """Return a first producer id that no broker has assigned. `newest_id` is the highest id in the
     logs."""
     seen = -(-(newest_id + 1) // BLOCK_SIZE) * BLOCK_SIZE
     return max(old.next_producer_id, seen) + SKIPPED_IDS

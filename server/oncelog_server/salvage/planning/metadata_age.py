@@ -13,9 +13,9 @@ from oncelog_server.salvage.planning.restored_topics import RestoredTopic
 
 
 def last_revision(known: Known, directories: Iterable[SurveyedDirectory]) -> int:
-    """Return the revision that shows the age of the metadata. A snapshot of etcd that is restored
-    with a raised revision is only as new as its last record: no directory has seen a revision near
-    its own."""
+    """Return the revision that shows the age of the metadata. If a snapshot of etcd was restored
+    with a raised revision, no directory has seen a revision near it. The metadata is then only as
+    new as its last record."""
     revision = known.snapshot.revision
     seen = max((directory.revision for directory in directories), default=revision)
     if revision <= seen + SKIPPED_REVISIONS:
@@ -24,7 +24,7 @@ def last_revision(known: Known, directories: Iterable[SurveyedDirectory]) -> int
 
 
 class MetadataAge:
-    """Finds the signs that the metadata is not the last there was. `old` are its records."""
+    """Finds signs that newer metadata was lost. `old` are the records of the remaining metadata."""
 
     def __init__(self, known: Known, old: KnownRecords, directories: Directories) -> None:
         self._known = known
@@ -57,8 +57,8 @@ class MetadataAge:
         return signs
 
     def _known_revision(self, directory: SurveyedDirectory) -> int:
-        """Return the revision of the metadata, as the directory counts. A restored metadata is at
-        the revision of its source for a directory that has not seen the restoration."""
+        """Return the revision of the metadata, to compare with that of the directory. If the
+        directory has not seen the last restoration, this is the revision that was restored."""
         entry = self._old.others.get(records.RESTORED)
         if entry is not None and entry.mod_revision > directory.restored_at:
             return records.decode(RestoredRecord, entry.value).revision

@@ -18,11 +18,12 @@ def brokers_without_folders(
     `partitions` are the records of the topic's partitions in older metadata, each with the brokers
     that have its folder now. `directories` are the brokers with a directory. While a topic is in
     use, each partition has as many folders as replicas, also after a reassignment to other brokers.
-    All partitions must have fewer: a reassignment may also reduce the replicas of some.
+    Fewer folders are a sign only if all partitions have fewer, because a reassignment may reduce
+    the replicas of some partitions.
     """
     missing: set[int] = set()
     for record, on_disk in partitions:
-        # The move may have ended or been cancelled since.
+        # The reassignment may have ended or been cancelled since.
         staying = set(record.replicas).difference(record.adding, record.removing)
         expected = staying.intersection(directories)
         if not expected:

@@ -43,9 +43,9 @@ from oncelog_server.salvage.planning.restored_topics import RestoredTopic, Resto
 class Restoration(msgspec.Struct, frozen=True):
     """The metadata to write.
 
-    `writes` are all lasting records without that of the cluster, in the order of the keys.
-    `revision` is the newest revision of the lost metadata that they include; the records must get
-    revisions above `floor`. `notes` are sentences for the operator.
+    `writes` are all lasting records except the record of the cluster, in the order of the keys.
+    `revision` is the newest revision of the lost metadata that the records include. The records
+    must get revisions above `floor`. `notes` are sentences for the operator.
     """
 
     cluster: ClusterRecord
@@ -171,7 +171,7 @@ class Restorer:
             )
 
     def _judge_age(self, topics: Mapping[str, RestoredTopic]) -> None:
-        """Find out if the metadata is the last there was: then it stays as it is."""
+        """Find out if newer metadata may be lost. If not, the metadata stays as it is."""
         if self._known is None or self._age is None:
             self._notes.append("no metadata is left: it is rebuilt from the directories")
             return
@@ -193,8 +193,9 @@ class Restorer:
         return following
 
     def _registration_values(self) -> dict[str, bytes]:
-        """Return the registrations. If the metadata is not the last, each broker with a directory
-        is registered as if it had been at the revision `floor`, with every record it has now."""
+        """Return the registrations. If newer metadata may be lost, each broker with a directory is
+        registered as if it had registered at the revision `floor`, with every record that it has
+        now."""
         known = {} if self._known is None else _registrations(self._known.snapshot)
         if self._is_last:
             return known

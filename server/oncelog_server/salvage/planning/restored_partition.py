@@ -25,14 +25,14 @@ def restored_partition(
     leader_epoch: int,
     broker_epoch: int,
 ) -> PartitionRecord:
-    """Return the record of a partition. The log with the latest leader epoch, and among these the
-    longest one, has every committed record, unless only a lost directory has it: each clean leader
-    has all records that were committed before its epoch, and all logs with this epoch are
-    beginnings of one another. Of a damaged log, only the part before the damage counts. The chosen
-    log leads, and the others fetch what they lack.
+    """Return the record of a partition. The longest log with the latest leader epoch leads, and the
+    other replicas fetch the records that they lack. This log has every committed record, except
+    records that were only in lost directories: each clean leader has all records that were
+    committed before its epoch, and of two logs with the same latest epoch, the shorter is the
+    beginning of the longer. Of a damaged log, only the part before the damage counts.
 
     `before` is the record in older metadata, `replicas` are the folders on disk. `given` are the
-    brokers with a directory, at least one. The leader has the epoch `broker_epoch` in the ISR.
+    brokers with a directory, at least one. `broker_epoch` is the leader's broker epoch in the ISR.
     """
     assigned = _assigned(before, replicas, given)
     leader = max(
@@ -53,6 +53,6 @@ def _assigned(
     on_disk = sorted(replica.node_id for replica in replicas)
     assigned = (*known, *(node_id for node_id in on_disk if node_id not in known))
     if not any(node_id in given for node_id in assigned):
-        # All replicas are lost, or no source names one: a broker gets the empty partition.
+        # All replicas are lost, or no source names a replica: a broker gets the empty partition.
         assigned = (*assigned, min(given))
     return assigned

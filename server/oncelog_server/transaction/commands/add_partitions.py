@@ -60,8 +60,8 @@ def decide_add_partitions(
     # producer may already use the new id.
     if live.pending is not None or ADD_PARTITIONS.get(metadata.state) is Verdict.BUSY:
         return Decision(BUSY)
-    # The owner is the producer that may send requests. Its id may differ from the transaction's id
-    # if a newer instance has kept the transaction open (KIP-939).
+    # The owner is the producer that may send requests. Its producer id may differ from that of the
+    # transaction, if a newer instance has kept the transaction open (KIP-939).
     if not is_known(shard, metadata, command.producer_id):
         return refuse(live, command.producer_id, command.producer_epoch, UNKNOWN_PRODUCER)
     if not metadata.is_held_by(command.producer_id, command.producer_epoch):
@@ -109,8 +109,9 @@ def _is_verified(
 ) -> bool:
     """Return True if the open transaction of this producer has the partitions (KIP-890 part 1).
 
-    As in Kafka, a pending decision delays no verification. An EndTxn that is pending does not
-    matter: its markers come after the records of this batch, or refuse the batch.
+    As in Kafka, a pending decision delays no verification. A pending EndTxn does not matter: in
+    each partition, its marker comes after the records of this batch, or makes the partition refuse
+    the batch.
     """
     return (
         metadata.state is State.ONGOING

@@ -140,8 +140,8 @@ def verdict_on(
     if verdict is None:
         return INVALID_STATE
     if verdict is Verdict.DONE and metadata.owner[1] > LAST_PRODUCER_EPOCH:
-        # Epoch 32767, after the last epoch, only ends a transaction. It is still the id's epoch,
-        # because no new producer id was available at the decision (scenario E6).
+        # The id still has epoch 32767, which only ends transactions, because no new producer id was
+        # available at the decision (scenario E6).
         return FENCED
     if verdict in (Verdict.DONE, Verdict.BUSY) and metadata.decided_members != command.members:
         # The members of the first call differ from the members of this retry.

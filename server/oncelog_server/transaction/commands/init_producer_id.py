@@ -206,7 +206,7 @@ def _next_epoch(
     new_producer_id: Callable[[], int] | None,
 ) -> TransactionMetadata:
     """Return the next metadata of the id. `role` is not FENCED. `new_producer_id` is None if the
-    producer id has another epoch for the caller."""
+    present producer id has a further epoch for the caller."""
     empty = replace(
         metadata,
         state=State.EMPTY,

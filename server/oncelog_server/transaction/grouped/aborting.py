@@ -28,7 +28,8 @@ def abort_producers(
 ) -> Answer:
     """Abort the open transactions of these producers in these shards, by
     `decide_concurrent_commit`. Return the worst result (see `worst`). A producer without a
-    transaction in the shards has ended its transaction, or has another shard."""
+    transaction in these shards has ended its transaction, or its transaction is in another
+    shard."""
     answers = []
     for index, shard in shards:
         for live in transactions_of(shard, producer_ids):

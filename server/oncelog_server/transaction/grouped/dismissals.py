@@ -1,5 +1,5 @@
 """If a group refuses a member, the transaction coordinator refuses the member's producer (KIP-447).
-The table has the reason of the second refusal by that of the first."""
+The table gives the transaction coordinator's reason for each reason of the group."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def refusal_in_group(
         return refuse_call(shard, command, reason, wall_ms)
     if membership.generation_id < shard.groups.coming_generation(membership.group_id):
         # A record of a newer generation is pending. This request is not accepted now, because its
-        # record would follow that record with an older generation.
+        # record would follow the pending record, but have an older generation.
         return Decision(BUSY)
     return refusal(shard, command)
 

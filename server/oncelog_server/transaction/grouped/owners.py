@@ -27,8 +27,8 @@ class Owners(Protocol):
         index: int,
         shard: TransactionShard,
     ) -> TransactionResult | None:
-        """Return the result that refuses the call before any producer is fenced, if it is known
-        here. Raises Refused."""
+        """Return the result that refuses the call before any producer is fenced. Return None if the
+        call is allowed, or if other shards decide. Raises Refused."""
         ...
 
     def leave(
@@ -38,7 +38,7 @@ class Owners(Protocol):
         index: int,
         shard: TransactionShard,
     ) -> Answer:
-        """Fence the id in every shard except `shard`, its new one, which has the number `index`.
+        """Fence the id in every shard except its new shard: `shard`, with the number `index`.
         Return SUCCESS once no other shard has the id. Raises Refused."""
         ...
 
@@ -53,8 +53,7 @@ class Owners(Protocol):
         ...
 
     def not_taken(self, transactional_id: str, shard: TransactionShard) -> None:
-        """Forget that the id was about to become one of `shard`. Do nothing if the shard has the
-        id."""
+        """Forget that `shard` was about to take the id. Do nothing if the shard has the id."""
         ...
 
     def are_pointed(self) -> bool:
@@ -63,8 +62,8 @@ class Owners(Protocol):
         ...
 
     def expire_pointers(self, before_ms: int) -> None:
-        """Remove the pointers from before that time (wall clock) to groups that do not have the id
-        any more. This takes several turns of the loop."""
+        """Remove pointers that were written before `before_ms` (wall clock), if their groups do not
+        have the ids any more. This takes several turns of the loop."""
         ...
 
 

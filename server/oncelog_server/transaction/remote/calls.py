@@ -2,8 +2,9 @@
 (CoordinatorCall).
 
 No call is retried here. A shard that cannot be reached makes the call fail with
-COORDINATOR_LOAD_IN_PROGRESS, which every client retries. Then the metadata may name another leader.
-Each operation may be repeated, because an earlier call without a response may have taken effect.
+COORDINATOR_LOAD_IN_PROGRESS, which every client retries. By then, the metadata may name another
+leader. Repeating an operation must be harmless, because an earlier call without a response may have
+taken effect.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ PRODUCERS_PER_CALL: Final = 100
 
 Called = CoordinatorCallResult | Deferred[CoordinatorCallResult]
 
-# Codes of a shard that is somewhere else, or nowhere now, and of a broker that does not serve this
-# one: it has an older version, or lacks a rule. The client's own coordinator is still right, and
-# the rights of the client are not in question, so the client must not get these codes.
+# Codes for two cases: the called broker does not lead the shard, or it does not serve this broker,
+# because it has an older version or no access rule allows the call. The client must not get these
+# codes, because the client's own coordinator is right, and the client's rights are not in question.
 _UNAVAILABLE: Final = frozenset(
     {
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -97,8 +98,8 @@ class CoordinatorCalls:
     def _checked(
         self, partition: TopicPartition, result: CoordinatorCallResult
     ) -> CoordinatorCallResult:
-        """Return the result, or an error if the shard was not served, or by a deposed leader: the
-        metadata has a newer epoch than the result."""
+        """Return the result, or an error if no leader or a deposed leader has served the call. The
+        leader was deposed if the metadata has a newer epoch than the result."""
         if result.error_code in _UNAVAILABLE:
             return unavailable()
         if result.error_code != ErrorCode.NONE:

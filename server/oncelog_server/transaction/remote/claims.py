@@ -2,14 +2,13 @@
 draft).
 
 A group that takes an id first claims it at the shard of the id. If the id has no group, the claim
-fences its producer there. If another group has the id, the claim changes nothing. The id must first
-depart from that group, and the next claim names the pointer from which the caller knew the group.
-Each claim writes a pointer. So of two callers that have let the id depart, one has the claim, and
-the other one finds a newer pointer.
+fences its producer there. If another group has the id, the claim changes nothing, and the caller
+gets the pointer to that group. The caller lets the id depart from that group, and names the pointer
+in a second claim. Each successful claim writes a new pointer. So if two callers have let the id
+depart, only the first of their second claims succeeds. The later one finds a newer pointer.
 
-A departure writes a record even if the shard does not have the id. The record is only committed if
-the shard is really that of the group, and not one of a deposed leader, which may not know that the
-id is here.
+A departure writes a record even if the shard does not have the id. A deposed leader may not know
+that the shard has the id, but it cannot commit the record, so the departure fails.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Writes the pointers that a single broker has left out. It had all shards of transactional ids, so
-it found the groups of the ids without pointers. Its shards are all on one broker when that broker
-begins to be one of several."""
+"""Writes the pointers that a single broker has left out. A single broker has all shards of
+transactional ids, so it finds the group of an id without a pointer. When other brokers join, all
+shards are still on the first broker."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class MissingPointers:
         self._work = work
         self._wall_ms = wall_ms
         self._shard_count = shard_count
-        # The search in progress, or the one that has failed.
+        # The search in progress, or the last search if it has failed.
         self._search: _Search | None = None
         # The coordinator epochs of the shards that the last successful search has searched.
         self._searched: dict[int, int] | None = None
 
     def are_written(self) -> bool:
         """Return True if all missing pointers between the loaded shards are committed. Otherwise
-        let a search continue or begin, also after a failed one or a change of the shards."""
+        begin a search, unless a search of the same shards is in progress."""
         shards = self._shards()
         epochs = _epochs(shards)
         if self._searched == epochs:
@@ -97,8 +97,8 @@ class MissingPointers:
     def _look_at(
         self, search: _Search, shard: TransactionShard, transactional_id: str
     ) -> int | None:
-        """If the id is in a group of `shard` and lacks its pointer, add it to those that are found,
-        and return its own shard."""
+        """If the id is in a group of `shard` and lacks its pointer, add the id to the found ids,
+        and return the index of the id's own shard."""
         index = self._transactions.shard_of(transactional_id).partition
         own = search.shards.get(index)
         group_id = shard.group_of(transactional_id)

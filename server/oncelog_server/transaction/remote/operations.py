@@ -105,8 +105,8 @@ class CoordinatorOperations:
         if NO_POINTER < call.pointer_offset < shard.pointers.claim_of(call.key):
             # The id has left the group and come back since the caller has read the pointer.
             return from_result(BUSY, shard.coordinator_epoch)
-        # A claim of the group may be in flight, and its response may be there already. The claim
-        # must not take the id after this call.
+        # A claim of the group may be in flight, and its response may have arrived already. The
+        # claim must not take the id after this call.
         self._claims.withdraw(call.key, group_id)
         decision = decide_departure_from(
             shard,

@@ -129,7 +129,8 @@ class PointedOwners:
             return BUSY
 
         def ended() -> None:
-            # Only this claim: another one may have begun since a departure has withdrawn it.
+            # End only this claim. A departure may have withdrawn it, and another claim may have
+            # begun since.
             self._claims.end(own_id, group_id, claim)
 
         def refused(result: TransactionResult) -> TransactionResult:
@@ -190,7 +191,7 @@ class PointedOwners:
         return then(self._ask(pointer.group_id, call), to_result)
 
     def abort_older(self, producer_ids: frozenset[int], caller: ClientRequest | None) -> Answer:
-        # The offsets name their producers by id.
+        # Offsets name producers only by producer id, so each shard may have the transactions.
         calls = calls_about(Operation.ABORT_OLDER, producer_ids, self._shard_count(), caller)
         answers = [then(self._calls.ask(*call), to_result) for call in calls]
         return then(gather(answers), worst)

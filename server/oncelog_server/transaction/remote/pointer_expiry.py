@@ -1,4 +1,4 @@
-"""The expiry of pointers: a group has let the id expire, or has never taken it."""
+"""The expiry of pointers to groups that have let the id expire, or have never taken it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from oncelog_server.transaction.shard import TransactionShard
 
 # Maximum number of questions without a response. Requests of clients need the same links.
 IN_FLIGHT: Final = 50
-# A look takes a few microseconds.
+# The look at a pointer takes a few microseconds.
 LOOKED_AT_PER_STEP: Final = 500
 
-# A pointer, with its shard and the shard's index, and the id.
+# The index of a shard, the shard, a transactional id and its pointer.
 _Old = tuple[int, TransactionShard, str, Pointer]
 
 
@@ -45,14 +45,15 @@ class PointerExpiry:
         self._transactions = transactions
         self._ask = ask
         self._work = work
-        # The rest of the sweep in progress. None stands for a look at pointers that are not old.
+        # The rest of the sweep in progress. An element None means that the pointers looked at last
+        # need no question.
         self._rest: Iterator[_Old | None] | None = None
         self._is_asking = False
         self._in_flight = 0
 
     def sweep(self, before_ms: int) -> None:
-        """Begin to remove the pointers from before that time (wall clock) to groups that do not
-        have the id. Do nothing if the last sweep has not ended."""
+        """Begin to remove pointers that were written before `before_ms` (wall clock), if their
+        groups do not have the ids. Do nothing if the last sweep has not ended."""
         if self._rest is None:
             self._rest = self._old(before_ms)
             self._continue()
