@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, cast
+from typing import Any, Final
 
 from oncelog_protocol.tls.client_hello import ClientHelloReader
 from oncelog_protocol.tls.failures import reason_of
@@ -89,7 +89,8 @@ class TlsEngine:
     def handshake(self) -> bool:
         """Continue the handshake. Return True once it is complete. Raises TlsFailed."""
         if not self.is_open:
-            self._raise_failure()
+            if self._failure is not None:
+                raise TlsFailed(self._failure)
             if self._hello is not None:
                 refusal = self._hello.refusal
                 if refusal is not None:
@@ -110,17 +111,24 @@ class TlsEngine:
             self.is_open = True
         return True
 
+    @property
+    def has_ended(self) -> bool:
+        """Return True if `read` has found the end of the connection, or its failure, after the
+        bytes that it returned."""
+        return self.peer_closed or self._failure is not None
+
     def read(self, buffer: memoryview) -> int:
         """Put plain bytes into the buffer. Return their number: less than the buffer holds if no
         more bytes have been received, then 0. With `peer_closed`, 0 is the end of all bytes.
 
         Raises TlsFailed, after all bytes before the failure have been returned.
         """
-        self._raise_failure()
+        if self._failure is not None:
+            raise TlsFailed(self._failure)
         filled, size = 0, len(buffer)
         incoming, tls = self._incoming, self._tls
         # With a buffer, `read` returns a number; the type stubs have the result without one.
-        read = cast("Callable[[int, memoryview], int]", tls.read)
+        read: Callable[[int, memoryview], Any] = tls.read
         try:
             # A call returns the bytes of one record: at most 16 KiB, 2 KiB from librdkafka. So the
             # loop makes no further call. A call without bytes raises SSLWantReadError, which takes
@@ -150,7 +158,8 @@ class TlsEngine:
 
         Raises TlsFailed.
         """
-        self._raise_failure()
+        if self._failure is not None:
+            raise TlsFailed(self._failure)
         try:
             written, size = 0, len(data)
             while written < size:
@@ -205,7 +214,3 @@ class TlsEngine:
     def _fail(self, reason: str) -> None:
         self._failure = reason
         raise TlsFailed(reason) from None
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise TlsFailed(self._failure)

@@ -76,9 +76,14 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._has_received = True
-        self._engine.received(self._shared[:nbytes])
-        if self._reading or self._engine.is_open:
-            self._guard(self._progress)
+        engine = self._engine
+        engine.received(self._shared[:nbytes])
+        if self._reading or engine.is_open:
+            # Not by `_guard`: two calls less for each request.
+            try:
+                self._progress()
+            except TlsFailed as failed:
+                self._fail(failed)
         elif self._transport is not None:
             # uvloop begins to read after `connection_made`, although that has paused it.
             self._transport.pause_reading()
@@ -106,10 +111,11 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _progress(self) -> None:
         """Continue with the bytes that the engine has."""
-        if not self._engine.is_open:
+        engine = self._engine
+        if not engine.is_open:
             self._handshake()
-        if self._engine.is_open:
-            self._deliver()
+        if engine.is_open:
+            self._deliver(engine)
 
     def _handshake(self) -> None:
         done = self._engine.handshake()
@@ -121,17 +127,22 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
                 self._application.tls_failed(refused.reason)
                 self.close()
 
-    def _deliver(self) -> None:
+    def _deliver(self, engine: TlsEngine) -> None:
         """Hand decrypted bytes to the connection, until it pauses or no more are there."""
         while self._reading and not self.is_closing():
-            count = self._engine.read(self._application.get_buffer(-1))
+            buffer = self._application.get_buffer(-1)
+            count = engine.read(buffer)
             if not count:
                 break
             self._application.buffer_updated(count)
+            if count < len(buffer) and not engine.has_ended:
+                # Another read would return 0.
+                self._flush()
+                return
         else:
             return
         self._flush()  # the engine's own messages, as for a key update
-        if self._engine.peer_closed and not self._end_given:
+        if engine.peer_closed and not self._end_given:
             self._end_given = True
             if not self._application.eof_received():
                 self.close()
@@ -141,11 +152,14 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         try:
             step()
         except TlsFailed as failed:
-            self._application.tls_failed(failed.reason)
-            self._flush()
-            if self._transport is not None:
-                self._closing = True
-                self._transport.close()
+            self._fail(failed)
+
+    def _fail(self, failed: TlsFailed) -> None:
+        self._application.tls_failed(failed.reason)
+        self._flush()
+        if self._transport is not None:
+            self._closing = True
+            self._transport.close()
 
     def _flush(self) -> None:
         data = self._engine.outgoing()
@@ -199,13 +213,16 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
         """Write, unless the connection is closing: a response may come after the connection's end.
         The write may also raise a failure of TLS that the connection has not read yet."""
-        if not self.is_closing():
-            self._guard(lambda: self._encrypt(list_of_data))
-
-    def _encrypt(self, buffers: Iterable[Buffer]) -> None:
-        for data in buffers:
-            self._engine.write(data)
-        self._flush()
+        if self.is_closing():
+            return
+        engine = self._engine
+        try:
+            for data in list_of_data:
+                engine.write(data)
+        except TlsFailed as failed:
+            self._fail(failed)
+        else:
+            self._flush()
 
     def get_write_buffer_size(self) -> int:
         return 0 if self._transport is None else self._transport.get_write_buffer_size()

@@ -359,19 +359,23 @@ async def test_a_response_after_a_failure_of_tls_is_dropped(tmp_path: Path) -> N
         client.close()
 
 
+async def test_a_failure_behind_a_request_ends_the_connection_at_once(tmp_path: Path) -> None:
+    """It does not wait for more bytes of the client."""
+    async with listening(tmp_path) as world:
+        writer = await _send_request_and_damaged_record(world)
+        async with asyncio.timeout(DEADLINE_S):
+            await world.receiver.lost.wait()
+        assert world.receiver.received == b"request"
+        assert world.receiver.failures == ["a damaged record"]
+        writer.close()
+
+
 async def test_a_response_that_finds_the_failure_ends_the_connection(tmp_path: Path) -> None:
     """The failure is behind a request, and the connection does not read any more. Its response must
     not raise, or the log would call the damaged record a defect."""
     async with listening(tmp_path) as world:
         world.receiver.pauses = True
-        client = TlsEngine(world.trusting, "localhost")
-        reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
-        async with asyncio.timeout(DEADLINE_S):
-            while not client.handshake():
-                writer.write(client.outgoing())
-                client.received(await reader.read(READ_BYTES))
-        client.write(b"request")
-        writer.write(client.outgoing() + DAMAGED_RECORD)
+        writer = await _send_request_and_damaged_record(world)
         await world.until(lambda: world.receiver.received == b"request")
         transport = world.receiver.transport
         assert transport is not None
@@ -393,6 +397,19 @@ def test_an_encrypted_slice_of_a_file_leaves_in_two_segments(tmp_path: Path) -> 
     shake_hands(client, server, 1 << 20)
     server.write(bytes(100 + SLICE_BYTES))  # the head of a response comes with its first slice
     assert SLICE_BYTES < len(server.outgoing()) <= 2 * 65_483
+
+
+async def _send_request_and_damaged_record(world: World) -> asyncio.StreamWriter:
+    """Connect, and send both so that one read of the broker gets them."""
+    client = TlsEngine(world.trusting, "localhost")
+    reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
+    async with asyncio.timeout(DEADLINE_S):
+        while not client.handshake():
+            writer.write(client.outgoing())
+            client.received(await reader.read(READ_BYTES))
+    client.write(b"request")
+    writer.write(client.outgoing() + DAMAGED_RECORD)
+    return writer
 
 
 def _send_damaged_record(world: World) -> socket.socket:
