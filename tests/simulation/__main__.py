@@ -56,7 +56,7 @@ def _one(kind: Kind, seed: int, without: list[int], shrinks: bool) -> int:
 
 
 def _explain(kind: Kind, verdict: Verdict, without: list[int], shrinks: bool) -> None:
-    """Print the failure of a seed with the faults `without` left out. With `shrinks`, find a
+    """Print the failure of a seed that runs without the faults `without`. With `shrinks`, find a
     shorter list of faults that still fails, and print its failure."""
     if shrinks:
         without = shrink(verdict, run=kind.run_seed, faults_of=kind.faults_of)

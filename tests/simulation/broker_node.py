@@ -47,7 +47,8 @@ class BrokerNode:
         self.failures_at_start = 0
         # Called with the broker when it is killed.
         self.on_death: Callable[[Broker], None] = lambda broker: None
-        # If set, returns what serves requests in place of the broker's dispatch.
+        # If set, this function gets the broker's dispatch and returns the object that serves
+        # requests in its place.
         self.around: Callable[[Any], Any] | None = None
         # Called with the directories of the synced files, after the broker knows of the sync.
         self.on_sync: Callable[[Broker, Collection[str]], None] = lambda broker, directories: None

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 
 class ClientFaults:
-    """Inflicts faults: those of clients and connections. A subclass has a method `_kind` for each
-    further kind. Each fault ends after its time, and the world ends the faults that remain."""
+    """Inflicts faults on clients and connections. A subclass has a method `_kind` for each further
+    kind of fault. Each fault ends after its duration. At the end of all faults, the world ends
+    those that remain."""
 
     def __init__(self, world: BaseWorld) -> None:
         self.world = world

@@ -19,21 +19,22 @@ class Cut(NamedTuple):
 
 
 def both_ways(some: Collection[str], others: Collection[str] | None) -> list[Cut]:
-    """Return the cuts between some hosts and others, by default all others."""
+    """Return the cuts of both directions between some hosts and others. None stands for all
+    others."""
     ends = frozenset(some), None if others is None else frozenset(others)
     return [Cut(*ends), Cut(ends[1], ends[0])]
 
 
 class Cuts:
-    """The present cuts. `changed` is called after each change. Bytes that are sent in a direction
-    that is cut arrive when it is restored, as TCP sends them again."""
+    """The present cuts. `changed` is called after each change. Bytes that are sent in a cut
+    direction arrive when the direction is restored, as TCP sends them again."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._present: list[Cut] = []
         self._changed = changed
 
     def has(self, source: str, target: str) -> bool:
-        """Return True if no byte arrives. The bytes of a host to itself always do."""
+        """Return True if no byte arrives. Bytes from a host to itself always arrive."""
         return source != target and any(cut.has(source, target) for cut in self._present)
 
     def add(self, cuts: Collection[Cut]) -> None:

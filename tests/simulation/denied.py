@@ -15,12 +15,12 @@ from oncelog_server.security.resources import Operation, Resource, ResourceType
 from tests.simulation.effects import changed, state_of
 from tests.simulation.users import ids_of_others
 
-# What a request with the producer id of another user lacks.
+# The name of the right that a request with the producer id of another user lacks.
 OWN_ID: Final = "a producer id of its user"
 
 
 class Recording:
-    """An authorizer that keeps the denied questions of the present request."""
+    """An authorizer that records the rights that the present request lacks."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer

@@ -133,8 +133,8 @@ def _check_copies(world: BaseWorld, logs: Logs) -> None:
 
 
 def _check_money(world: BaseWorld) -> None:
-    """Check that the amounts of all visible records add up to 0. The amounts of each transfer do,
-    but those of a part of a transfer do not."""
+    """Check that the amounts of all visible records add up to 0. The two amounts of a transfer add
+    up to 0, one of them alone does not."""
     seen = {
         value
         for operation in world.recorder.history.operations

@@ -97,9 +97,9 @@ class SimNet:
         # Names of processes: `watch` does not get their writes.
         self.unwatched: set[str] = set()
         self.small_window = False
-        # A process is on the host of its name.
+        # A cut is between hosts. A process is on the host that has its name.
         self.cuts = Cuts(self._cuts_changed)
-        # A host refuses connections in these directions.
+        # Hosts refuse connections in these directions.
         self.refusals = Cuts(lambda: None)
         self._opened = 0
         self._connecting: list[asyncio.Future[None]] = []

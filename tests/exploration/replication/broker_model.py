@@ -53,8 +53,8 @@ from tests.exploration.replication.states import (
 )
 from tests.exploration.replication.store_model import TOPIC, TOPIC_ID, partition_in
 
-# A clock shows NOW_MS always. A time is either now, or longer ago than a follower may lag:
-# nothing else is ever asked about a time.
+# A clock always shows NOW_MS. A time is either now, or longer ago than a follower may lag. The code
+# asks nothing else about a time.
 MAX_LAG_MS: Final = 10
 NOW_MS: Final = 1_000
 LONG_AGO_MS: Final = NOW_MS - MAX_LAG_MS - 1
@@ -272,8 +272,8 @@ class Broker:
     # --- records
 
     def append(self, value: int) -> None:
-        """Append a batch. It is acknowledged at its commit (acks=all). Below the min ISR it is
-        appended for a producer with acks=1."""
+        """Append a batch. It is acknowledged at its commit (acks=all). Below the min ISR, it is the
+        batch of a producer with acks=1."""
         records: Any = value
         end_offset = self.partition.append(records, NOW_MS).last_offset + 1
         if not self.partition.replicas.is_under_min_isr:
@@ -301,7 +301,7 @@ class Broker:
     # --- fetches
 
     def ask(self, leader_id: int) -> Request | None:
-        """Return the next request to a leader, None if there is none."""
+        """Return the next request to a leader, or None if no request is due."""
         fetcher = self._fetchers[leader_id]
         for followed in fetcher._delayed.values():
             followed.due_ms = NOW_MS  # the back-off is over
@@ -341,8 +341,8 @@ class Broker:
         return self.partition
 
     def take(self, leader_id: int, response: Response | None) -> None:
-        """Take the response of a leader, None for a lost connection, and make the cuts that
-        follow. With `flush_on_ack` a follower syncs before it fetches again."""
+        """Take the response of a leader, or None for a lost connection. Make the cuts of the log
+        that follow from it. With `flush_on_ack` a follower syncs before it fetches again."""
         fetcher = self._fetchers[leader_id]
         if response is None:
             fetcher.lost()

@@ -1,5 +1,5 @@
-"""The clusters that are searched. Without `depth` a search ends when no budget is left, so it takes
-every order of the steps to their end."""
+"""The clusters that are searched. A search without `depth` ends when no budget is left, so it
+follows every order of steps to its end."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The real log costs a hundred times as much, and most of its state (segments, indexes, producers)
 cannot change what replication decides. The leader epochs are the real ones. `test_log_model.py`
-holds this log to the real one.
+compares this log with the real one.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class LogModel:
     def log_end_offset(self) -> int:
         return len(self.batches)
 
-    # The log is its only segment, too.
+    # The log stands for its only segment, too.
     @property
     def segments(self) -> LogModel:
         return self

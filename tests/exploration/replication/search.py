@@ -22,8 +22,8 @@ class Violation(Exception):
 @dataclass
 class Search:
     """A search of at most `depth` steps. `depth_reached`: the number of steps to the worlds that
-    are farthest away. `is_whole`: no world has a step that was not taken, except for the limit
-    `depth`. `by_step`: the number of new worlds after each kind of step."""
+    are farthest away. `is_whole`: False if the search stopped because it had found `most_worlds`
+    worlds. `by_step`: the number of new worlds after each kind of step."""
 
     cluster: Cluster
     depth: int

@@ -1,4 +1,5 @@
-"""The frozen state of a broker, from which its objects are made and which its objects leave."""
+"""The frozen state of a broker. A step makes the broker's objects from one state, and the next
+state from the objects."""
 
 from __future__ import annotations
 
@@ -90,9 +91,9 @@ class ProcessState(NamedTuple):
 
 class BrokerState(NamedTuple):
     """A broker: its disk and, if it is up, its process. `recovery_point`: a power loss drops the
-    batches from it on. `checkpoint`: the high watermark on disk. `clean_stop`: the broker epoch in
-    the mark of a clean stop, 0 without it. `boot`: the number of power losses. `lost`: the newest
-    broker epoch in which a power loss may have dropped records."""
+    batches from this offset on. `checkpoint`: the high watermark on disk. `clean_stop`: the broker
+    epoch in the mark of a clean stop, 0 without it. `boot`: the number of power losses. `lost`: the
+    newest broker epoch in which a power loss may have dropped records."""
 
     batches: Batches = ()
     recovery_point: int = 0

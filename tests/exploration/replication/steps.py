@@ -55,7 +55,7 @@ class Steps:
             yield taken if len(taken.world.stores) == 1 else self._without_past(taken)
 
     def _without_past(self, taken: Taken) -> Taken:
-        """Return the step without the stores that all brokers have seen."""
+        """Return the step without the stores that are older than what all brokers have seen."""
         world, states = taken.world, self._cluster.states
         seen = [
             process.image
@@ -336,8 +336,8 @@ class Steps:
         return Taken(Step(name, index), after, effects.wrong)
 
     def _after(self, world: World, index: int, effects: Effects) -> World:
-        """Return the world with what a step of a broker does outside: its writes, and the batches
-        that its move of the high watermark commits."""
+        """Return the world with the effects of a broker's step outside of the broker: its writes,
+        and the batches that its move of the high watermark commits."""
         if effects.writes:
             numbers = map(self._cluster.writes.number, effects.writes)
             world = world._replace(writes=tuple(sorted({*world.writes, *numbers})))

@@ -1,8 +1,9 @@
 """The metadata store: the real records, conditions and writes, without a network.
 
-Each key has its own count of revisions, not one of the store: a revision is compared with
-revisions of the same key only, and the key of a registration is written together with that of its
-broker. Then the order of writes to different keys leaves no trace, and many states become one.
+Each key has its own count of revisions, instead of one count for the store. This is enough, because
+a revision is only compared with revisions of the same key, and the key of a registration is written
+together with the key of its broker. The order of writes to different keys then leaves no trace, and
+many states become one.
 """
 
 from __future__ import annotations

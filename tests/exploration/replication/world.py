@@ -35,9 +35,9 @@ T = TypeVar("T", bound=Hashable)
 
 class Budget(NamedTuple):
     """The number of steps of each kind that may still happen. `sessions`: sessions that end while
-    the broker is up. `checks`: checks of the ISR by a leader, before or after the time for which
-    a follower may lag. `delays`: requests and writes that are not there at once. `losses`:
-    responses that are lost."""
+    the broker is up. `checks`: checks of the ISR by a leader, before or after the time for which a
+    follower may lag. `delays`: requests and writes that do not arrive at once. `losses`: responses
+    that are lost."""
 
     appends: int = 2
     kills: int = 1
@@ -137,7 +137,8 @@ class Cluster:
         return Broker(self.ids[index], self.states[state], self.rules, self.image)
 
     def take(self, index: int, state: int, step: str, *about: Hashable) -> tuple[int, Effects]:
-        """Return the state of a broker after a step of its own, and what the step does outside."""
+        """Return the state of a broker after a step of its own, and the effects of the step outside
+        of the broker."""
         key = index, state, step, *about
         found = self._taken.get(key)
         if found is None:
@@ -201,8 +202,8 @@ def _epochs_of(batches: Batches) -> tuple[tuple[int, int], ...]:
 
 
 def _wrong_move(broker: Broker, before: BrokerState, after: BrokerState) -> list[str]:
-    """Return the violations of the rules for a move of the high watermark that the broker alone
-    shows."""
+    """Return the violations that a move of the high watermark shows without a look at other brokers
+    or the store."""
     old, new = before.process, after.process
     assert old is not None
     assert new is not None

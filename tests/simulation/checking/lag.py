@@ -70,7 +70,7 @@ def _shown(history: History, order: VersionOrder) -> defaultdict[Key, _Frontier]
 
 def unseen_over_time(history: History) -> list[tuple[int, int]]:
     """Return a pair for each operation: its end, and the number of acknowledged values that no
-    reader has polled until then. The last number must be 0."""
+    reader has polled by that time. The last number must be 0."""
     unseen: set[tuple[Key, int]] = set()
     seen: set[tuple[Key, int]] = set()
     series = []

@@ -20,8 +20,8 @@ def check_partition(
     log: PartitionLog, *, forgetful: bool = False, recreated: bool = False
 ) -> list[Violation]:
     """Check a partition. `forgetful`: producers may have expired, so sequence numbers may begin
-    anywhere. `recreated`: a topic of this name was deleted before. A late Produce before v13 names
-    the topic and not its id, so its batch may be a producer's first one here, as in Kafka."""
+    anywhere. `recreated`: a deleted topic had this name. A late Produce before v13 names the topic
+    and not its id, so a producer's first batch here may have any sequence number, as in Kafka."""
     try:
         found = [*_order(log), *_epochs(log), *_transactions(log)]
         if not log.is_internal:
@@ -91,7 +91,7 @@ def _epochs(log: PartitionLog) -> Iterator[Violation]:
 
 
 def _transactions(log: PartitionLog) -> Iterator[Violation]:
-    """I4: a producer has one open transaction, of one epoch, and writes only inside that
+    """I4: a producer has at most one open transaction, of one epoch, and writes only inside that
     transaction."""
     opened: dict[int, Batch] = {}
     for batch in log.batches:
@@ -127,8 +127,8 @@ def _rows(log: PartitionLog) -> Iterator[Violation]:
 
 def rows_agree(found: list[AbortedRow], expected: list[AbortedRow], *, partial: bool) -> bool:
     """Return True if the rows of a `.txnindex` file are correct. If records are missing, a row may
-    begin earlier, and a row without records may be left. Readers see no difference in either
-    case."""
+    begin earlier, and a row of a transaction without records may remain. Readers see no difference
+    in either case."""
     if not partial:
         return found == expected
     covering = {
@@ -163,8 +163,8 @@ def _snapshots(log: PartitionLog) -> Iterator[Violation]:
 def compare_producers(
     found: dict[int, Producer], expected: dict[int, Producer], *, partial: bool
 ) -> Iterator[str]:
-    """Yield a sentence for each difference. An idle producer may have expired and be missing in
-    `found`, a producer with an open transaction may not."""
+    """Yield a sentence for each difference. An idle producer may be missing in `found`, because it
+    may have expired. A producer with an open transaction may not be missing."""
     for producer_id, wanted in sorted(expected.items()):
         held = found.get(producer_id)
         if held is None:

@@ -201,9 +201,9 @@ def test_i7_a_marker_of_the_transaction_before_ends_the_next_one() -> None:
 
 
 def compacted(decisions: int, version: int) -> Hand:
-    """Return a log of the coordinator without its first records, with commits that are complete or,
-    for the last one, prepared. Partition a-0 has an ABORT, then a COMMIT for each complete commit:
-    as many markers as there are decisions."""
+    """Return a coordinator's log that lacks its first records. It has `decisions` commits: the last
+    one is prepared, the others are complete. Partition a-0 has an ABORT, then a COMMIT for each
+    complete commit, so it has `decisions` markers."""
     hand = Hand()
     hand.ends[TXN, 0] = 3
     hand.marker("a-0", PRODUCER, False)

@@ -10,9 +10,9 @@ from tests.simulation.checking.test_anomalies import Story, reads
 def test_the_lag_of_a_reader_begins_when_a_newer_value_is_acknowledged() -> None:
     story = Story().does(Send("a", 1, 0))  # completes at 10
     story.does(reads(a=[(0, 1)]), process=1)
-    story.does(Send("a", 2, 1))  # at 30
-    story.does(reads(), process=1)  # invoked at 35
-    story.does(reads(), process=1)  # at 45
+    story.does(Send("a", 2, 1))  # completes at 30
+    story.does(reads(), process=1)  # begins at 35
+    story.does(reads(), process=1)  # begins at 45
     assert realtime_lag(story.history) == {"a": 15}
     story.does(reads(a=[(1, 2)]), process=1)
     assert realtime_lag(story.history) == {"a": 15}

@@ -10,8 +10,8 @@ from tests.simulation.checking.version_order import VersionOrder
 
 
 def find_torn_transactions(history: History, order: VersionOrder) -> Iterator[Anomaly]:
-    """Yield an anomaly for each torn transaction. Values show some of them, and the final offsets
-    of groups show the others."""
+    """Yield an anomaly for each torn transaction. Some are found by their values, others by the
+    final offsets of groups."""
     for operation in order.operations:
         if operation.is_transaction:
             yield from _torn_values(operation, history, order)
@@ -20,8 +20,9 @@ def find_torn_transactions(history: History, order: VersionOrder) -> Iterator[An
 
 
 def _is_missing(key: str, value: int, history: History, order: VersionOrder) -> bool:
-    """Return True if no successful operation has read the value, but one has read a later value of
-    the key. Also return True if the key was read to its end and no operation has read the value."""
+    """Return True if no successful operation has read the value, but a successful operation has
+    read a later value of the key. Also return True if the key was read to its end and no operation
+    has read the value."""
     if (key, value) in order.readers:
         return False
     ranks = order.indexes.get((key, value))

@@ -22,7 +22,8 @@ class VersionOrder:
     def __init__(self, history: History) -> None:
         self.operations = history.operations
         self.writers: dict[KeyValue, Operation] = {}
-        # The readers with outcome OK. `seen` has the values that any reader has read.
+        # The operations with outcome OK that have read each value. `seen` has the values that any
+        # reader has read.
         self.readers: defaultdict[KeyValue, list[Operation]] = defaultdict(list)
         self.seen: set[KeyValue] = set()
         offsets: defaultdict[Key, dict[int, dict[Value, None]]] = defaultdict(dict)

@@ -1,5 +1,5 @@
-"""Clusters under load with a fault that strikes a chosen broker at a chosen moment. Each counts a
-state by name when its fault has struck there."""
+"""Clusters under load with a fault that strikes a chosen broker at a chosen moment. When the fault
+has struck, the world counts this as a rare state (`sometimes`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DECIDED: Final = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 class AimedWorld(ClusterWorld):
     """A cluster with clients that work while `strike` runs."""
 
-    # Time between two looks for the moment.
+    # The time between two checks of whether the moment has come.
     look_s = 0.01
 
     async def work(self, faults: list[Fault]) -> None:
@@ -31,8 +31,8 @@ class AimedWorld(ClusterWorld):
         await super().work(faults)
 
     async def strike(self) -> None:
-        """Choose the broker and the moment. A fault that has not struck at the end of the work
-        does not count."""
+        """Choose the broker and the moment. A fault that has not struck by the end of the work does
+        not count."""
         raise NotImplementedError
 
     async def until(self, condition: Callable[[], object]) -> bool:
@@ -85,7 +85,7 @@ class CutsMarkers(AimedWorld):
             self.net.cuts.add(cuts)
             await asyncio.sleep(3.0)
             left = [(node, transaction) for node, _, transaction in self._pending()]
-            # Otherwise the marker was on its way before the cut.
+            # If the transaction is complete by now, the marker had left before the cut.
             if (coordinator, decided) in left:
                 self.sometimes.met("a marker has waited for the end of a cut")
             if not self.is_healed:

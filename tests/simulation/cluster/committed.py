@@ -10,8 +10,8 @@ from tests.simulation.cluster.batches import BatchId
 
 
 class Committed:
-    """A batch that is below a high watermark once must stay in the log of each electable replica
-    forever, at the same offset."""
+    """A batch that has once been below a high watermark must stay in the log of each electable
+    replica forever, at the same offset."""
 
     def __init__(self) -> None:
         self._batches: defaultdict[str, list[BatchId]] = defaultdict(list)
@@ -31,8 +31,9 @@ class Committed:
     def extend(
         self, partition: str, log: Sequence[BatchId], first: int, high_watermark: int
     ) -> str | None:
-        """Add the batches of a leader's log from offset `first` on and below its high watermark.
-        Return a difference from the batches that were committed before, None if there is none."""
+        """Add the batches of a leader's log from offset `first` up to its high watermark. Return a
+        difference from the batches that were committed before, or None if there is no
+        difference."""
         present = self._batches[partition]
         end = self.end(partition)
         wrong = self.missing(partition, log, first, min(high_watermark, end))

@@ -23,8 +23,8 @@ class Fault(Enum):
 
 
 class Victim(Enum):
-    """The broker that is lost. LEADER: that of the point's partition, or of the first partition if
-    the point is in the log of the coordinator."""
+    """The broker that is lost. LEADER: the leader of the point's partition, or of the first
+    partition if the point is in the log of the coordinator."""
 
     COORDINATOR = "coordinator"
     LEADER = "leader"
@@ -45,13 +45,13 @@ class Cell:
 
 
 class CrashCell(TransactionStage):
-    """The world of a cell. All violations of what must hold are those of the world."""
+    """The world of a cell. Each failed check of the cell is a violation of this world."""
 
     def __init__(self, *world: Any, cell: Cell) -> None:
         super().__init__(*world)
         self.cell = cell
         self.lost: MemberNode | None = None
-        # The log of the point, and its end that the next leader must have.
+        # The log of the point, and the log end offset with which its next leader must begin.
         self.struck = ""
         self.end_at_point = 0
         # The logs of the lost broker that other brokers have begun to lead.

@@ -32,7 +32,7 @@ class Moment(Enum):
 
 
 class Place(Enum):
-    """A log, or the markers in all partitions, in the order of their appends."""
+    """Where appends are counted: in one log, or in all partitions at their markers."""
 
     TRANSACTIONS = "the log of the coordinator"
     FIRST = "the partition with the first record"
@@ -52,8 +52,9 @@ STATES: Final = {
 
 
 class Point(NamedTuple):
-    """A point, at the `nth` append of a place. `state` and `partitions`: those of the transaction
-    that the next coordinator must find in its log if the coordinator is lost at this point."""
+    """A point, at the `nth` append of a place. `state` and `partitions`: the transaction's state
+    and its number of partitions that the next coordinator must find in its log if the coordinator
+    is lost at this point."""
 
     name: str
     moment: Moment
@@ -150,7 +151,8 @@ class Trap:
         return name if is_led and file.endswith(".log") else None
 
     def _nth(self, name: str) -> int:
-        """Return the number of appends at the point's place, 0 if this log is not there."""
+        """Return the number of appends at the point's place so far, or 0 if this log does not
+        belong to that place."""
         place = self.point.place
         if name not in self.logs.at(place):
             return 0

@@ -17,9 +17,9 @@ NO_LEASE: Final = 0
 class SimExitMonitor:
     """Ends the lease of a broker some time after the death of its process, as the real one does.
 
-    `after` calls a function after a time. `reaches_etcd` returns False if the network is cut then.
-    `ended` is called when it has ended a lease. It dies with its computer, and with probability
-    `1 - survival` together with the broker.
+    `after` calls a function after a time. `reaches_etcd` returns False while the network to etcd is
+    cut. `ended` is called when the monitor has ended a lease. The monitor dies with its computer,
+    and with probability `1 - survival` together with the broker.
     """
 
     def __init__(
@@ -68,5 +68,5 @@ class SimExitMonitor:
         try:
             self._state.end_lease(self._lease_id)
         except EtcdFailure:
-            return  # it has ended
+            return  # the lease has ended already
         self._ended()

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 HOUR_MS: Final = 3_600_000
 TEN_MINUTES_MS: Final = 600_000
 TXN: Final = "/v3/kv/txn"
-# A foreign key, which moves the revision.
+# A key of another application. A write of it raises etcd's revision.
 FOREIGN: Final = b"/other/key"
 
 
-# The number of looks for uncommitted records, one in each millisecond.
+# The number of checks for uncommitted records, one in each millisecond.
 LOOKS: Final = 1_000
 TRAP_MATCHES: Final = ("", "append", "truncate", "truncate", "rename", "sync", "unlink",
                        "leader-epoch", "recovery-point", "txnindex", "snapshot",
@@ -40,7 +40,7 @@ def _is_uncommitted(partition: Partition) -> bool:
 
 
 class ClusterFaults(ClientFaults):
-    """The faults of a cluster. `for_us` of a kill is the time until the next start."""
+    """The faults of a cluster. For a kill, `for_us` is the time until the next start."""
 
     def __init__(self, world: ClusterWorld) -> None:
         super().__init__(world)
@@ -156,7 +156,8 @@ class ClusterFaults(ClientFaults):
         self._world.sometimes.met("killed inside a change of the disk")
         assert node.process is not None
         node.process.die()
-        # While the broker starts, `restart_after` does nothing: the start is tried again.
+        # If the broker is starting, `restart_after` does nothing: the world repeats the start
+        # anyway.
         self._world.restart_after(node, fault.for_us)
         raise Killed
 
@@ -206,8 +207,8 @@ class ClusterFaults(ClientFaults):
     # --- power
 
     def _power(self, fault: Fault, rng: Random) -> bool:
-        """Cut the power of one broker, if all others have recovered from their power losses: a
-        record is lost if the last brokers with it lose it together."""
+        """Cut the power of one broker, if all others have recovered from their power losses.
+        Otherwise all brokers with a record could lose it."""
         nodes = [node for node in self._some_nodes(rng, 1) if self._may_lose_power(node)]
         return self._lose_power(fault, rng, nodes)
 
@@ -275,8 +276,8 @@ class ClusterFaults(ClientFaults):
         self._cut(fault, [cut if rng.random() < 0.5 else Cut(cut.targets, cut.sources)])
 
     def _refuse(self, fault: Fault, rng: Random) -> None:
-        """Let a broker that lives refuse connections from some hosts, or from all: a firewall does
-        so. The present connections break."""
+        """Let a broker that lives refuse connections from some hosts, or from all, as a firewall
+        does. The present connections break."""
         target = host_of(rng.choice(self._world.ids))
         others = [host for host in map(host_of, self._world.ids) if host != target]
         sources = rng.choice((None, frozenset(others), frozenset([rng.choice(others)])))

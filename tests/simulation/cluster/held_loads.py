@@ -1,4 +1,4 @@
-"""Loads of coordinator shards that wait for a script."""
+"""Loads of coordinator shards that advance only when the script of a test says so."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class HeldLoad:
 
 
 class HeldLoads(list[HeldLoad]):
-    """The loads of an internal topic at a broker, from now on. They take no slices: the script does
-    their steps."""
+    """The loads of an internal topic's shards at a broker, from now on. The event loop does not run
+    their steps: the script does."""
 
     def __init__(self, node: MemberNode, runtime: ShardRuntime[Any]) -> None:
         super().__init__()

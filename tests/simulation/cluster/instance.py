@@ -20,7 +20,7 @@ from tests.simulation.checking.history import Outcome
 from tests.simulation.process import Process
 from tests.simulation.recorder import Attempt
 
-# Above the fail-over of a broker, and below the timeout of a transaction.
+# Longer than the fail-over of a broker, and shorter than the timeout of a transaction.
 CALL_MS = 40_000
 
 
@@ -185,7 +185,8 @@ OffsetOfGroup = tuple[str, TopicPartition, int]
 
 
 async def _commit(producer: Producer) -> None:
-    """Commit, and repeat it once if the outcome is unknown. Raises KafkaError if it still is."""
+    """Commit, and repeat it once if the outcome is unknown. Raises KafkaError if the outcome is
+    still unknown."""
     try:
         await producer.commit_transaction()
     except CommitOutcomeUnknown as unknown:

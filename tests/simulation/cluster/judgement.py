@@ -21,7 +21,8 @@ from tests.simulation.observation import observe_events
 from tests.simulation.undecided import undecided
 
 # Time for all brokers to be in all ISRs again. A follower waits 30 s for the response to a Fetch if
-# its connection to the leader has vanished (replica.socket.timeout.ms), and other links do so too.
+# its connection to the leader has vanished (replica.socket.timeout.ms), and requests on other links
+# between brokers wait as long.
 TIMEOUT_US: Final = 75_000_000
 
 
@@ -54,7 +55,8 @@ class ClusterJudgement:
     # --- waiting until all work has ended
 
     async def _until(self, left: Callable[[], Iterator[str]], what: str) -> None:
-        """Wait until nothing is left."""
+        """Wait until `left` yields nothing. If it still yields something at the deadline, this is a
+        violation."""
         world = self._world
         deadline_us = world.loop.now_us + TIMEOUT_US
         while found := list(left()):

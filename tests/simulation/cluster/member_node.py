@@ -35,8 +35,8 @@ class MemberNode(BrokerNode):
         self._make_exit_monitor = new_exit_monitor
         self._exit_monitor: SimExitMonitor | None = None
         self.is_restarting = False
-        # The revision of the metadata at the last power loss that may have removed records of the
-        # ISR.
+        # The revision of the metadata at the last power loss that may have removed acknowledged
+        # records.
         self.lost_at_revision = NEVER
         # The cuts of the network between a power loss and the next start.
         self.silence: list[Cut] = []

@@ -48,8 +48,8 @@ FAULT_KINDS: Final = (
     "wall-step",
     "skew",
 )
-# Leaders that lose their leadership with records that no other broker has, one after the other: the
-# logs differ then.
+# With these faults one leader after the other loses its leadership while it has records that no
+# other broker has. The logs then differ.
 STORM_KINDS: Final = (
     "kill-uncommitted",
     "pause-uncommitted",
@@ -61,13 +61,13 @@ STORM_KINDS: Final = (
     "flap",
     "etcd-lost",
 )
-# Only with records on disk before the acknowledgment.
+# Only if records are on disk before the acknowledgment.
 FLUSHED_KINDS: Final = ("power-all", "power-two")
 # Up to three sessions.
 DURATIONS_US: Final = (50_000, 600_000, 2_500_000, 7_000_000)
-# The longer ones let more requests be in flight at a fault.
+# The longer the latency, the more requests are in flight at a fault.
 LATENCIES_US: Final = ((20, 500), (200, 5_000), (2_000, 20_000))
-# etcd grants no shorter one.
+# etcd grants no shorter lease.
 SESSION_MS: Final = 2_000
 
 

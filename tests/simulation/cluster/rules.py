@@ -70,7 +70,7 @@ class Rules:
     def _observe(self, before: PartitionRecord, now: PartitionRecord) -> None:
         if now.leader != before.leader:
             self._world.sometimes.met("leader elected" if now.leader >= 0 else "leader lost")
-            # The last leader could have continued.
+            # The last leader is still in the ISR, so it could have continued.
             is_preferred = now.leader == now.replicas[0] and before.leader in now.isr
             self._world.sometimes.met("preferred leader elected", is_preferred)
         if len(now.isr) < len(before.isr):
@@ -93,8 +93,8 @@ class Rules:
                 self._violate("JoinedIsr", name, what)
 
     def is_sound(self, broker_id: int, record: PartitionRecord) -> bool:
-        """Return True if a member has lost no records since it joined. A broker that has lost them
-        by a power loss stays a member until the controller notices it."""
+        """Return True if a member has lost no records since it joined. A broker that has lost
+        records in a power loss stays a member until the controller notices the loss."""
         node = self._world.nodes[broker_id]
         members = (*record.isr, *record.elr)
         epochs = (*record.isr_epochs, *record.elr_epochs)
@@ -179,7 +179,7 @@ class Rules:
                 self._check_complete(name, id, "NothingLost")
 
     def differences(self, name: str, broker_ids: Sequence[int]) -> Iterator[str]:
-        """Yield the differences of the replicas' logs from the first one's."""
+        """Yield the first difference of each other broker's log from the first broker's log."""
         first, *others = broker_ids
         log = self._batches[first].of(name)
         for id in others:

@@ -27,9 +27,9 @@ from tests.simulation.run import Verdict, judged
 
 SECOND_US: Final = 1_000_000
 STEP_S: Final = 0.01
-# Of the brokers' log, for a failed test.
+# The number of the brokers' log events that a failed test shows.
 SHOWN_EVENTS: Final = 20
-# Above three sessions of a broker.
+# Longer than three sessions of a broker.
 PATIENCE_S: Final = 30.0
 OPTIONS: Final = ClusterOptions(
     scheduling=Scheduling.FIFO,
@@ -88,7 +88,7 @@ class Stage(ClusterWorld):
         await self.act()
 
     async def act(self) -> None:
-        """Do what the test shows. The caller is no process."""
+        """Run the script of the test. It runs outside of all simulated processes."""
         raise NotImplementedError
 
     async def check(self) -> None:

@@ -22,7 +22,7 @@ def test_a_log_with_all_committed_batches_lacks_nothing(committed: Committed) ->
     assert committed.end("a-0") == 3
     assert committed.missing("a-0", LOG) is None
     assert committed.missing("a-0", LOG[:2]) is None
-    # What is not committed may differ.
+    # Batches that are not committed may differ.
     assert committed.missing("a-0", [*LOG[:2], BatchId(3, 3, 2, 44)]) is None
 
 

@@ -32,7 +32,7 @@ class BelowMinIsr(TransactionStage):
     """The log of the coordinator is below its min ISR while an id is initialized again and
     again."""
 
-    # Of the initializations, None if a response waits.
+    # The code of each initialization, None if its response is parked.
     codes: list[ErrorCode | None]
 
     async def act(self) -> None:
@@ -135,7 +135,7 @@ class StaleImage(TransactionStage):
         await self.run_first()
         cuts = both_ways([coordinator.host], self.etcd.hosts)
         self.net.cuts.add(cuts)
-        # Shorter than the coordinator's session.
+        # The cut is shorter than the coordinator's session.
         self.after(SECOND_US, lambda: self.net.cuts.remove(cuts))
         self.restart_after(leader, 2 * SECOND_US, stop=True)
         await self.until(lambda: self.leader_of(log) not in (leader.broker_id, -1), "moved")
@@ -155,7 +155,7 @@ def test_n11_a_marker_gets_to_the_next_leader_though_the_coordinator_knows_only_
 
 
 class ManyTransactions(Stage):
-    """A leader dies with twenty open and twenty decided transactions, under a reader."""
+    """A leader dies with twenty open and twenty decided transactions, while a reader reads."""
 
     async def act(self) -> None:
         await self.create_internal_topics()

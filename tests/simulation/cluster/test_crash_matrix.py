@@ -1,10 +1,10 @@
 """The crash matrix of a cluster: points C0 to C14 x commit and abort x transaction versions 1 and 2
-x kill, power loss, pause x the broker that is lost: the coordinator's, or that of a partition's
-leader. The client continues.
+x kill, power loss, pause x the broker that is lost: the coordinator, or the leader of a partition.
+The client continues.
 
-In every cell, the next coordinator and leader have what was committed and nothing else, all
-partitions, the group and the client have the outcome that the client has asked for, a newer
-instance succeeds and fences the first one, and the rules and checks of every cluster hold.
+In every cell, the next coordinator and leader have everything that was committed and nothing else.
+All partitions, the group and the client have the outcome that the client has requested. A newer
+instance succeeds and fences the first one. The rules and checks of every cluster hold.
 `make nightly` runs all cells, `make test` one in eleven.
 """
 

@@ -1,4 +1,4 @@
-"""The epochs of transactional ids over the loss of a coordinator, also the last epoch of a producer
+"""The epochs of transactional ids when coordinators are lost, also at the last epoch of a producer
 id."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Logs = Mapping[tuple[str, int], PartitionLog]
 
 INSTANCES: Final = 20
 UNREPLICATED_US: Final = 200_000
-# The next coordinator is elected at once, so that fewer requests are repeated.
+# With exit monitors the next coordinator is elected at once, so that fewer requests are repeated.
 PROMPT: Final = replace(OPTIONS, exit_monitors=1.0)
 
 
@@ -139,8 +139,8 @@ def test_e4_the_next_coordinator_gives_the_producer_id_that_the_prepare_has() ->
 
 
 class LostNextId(AtLastEpoch):
-    """The producer requests its next epoch, and the coordinator dies with the next producer id on
-    all replicas, before its response."""
+    """The producer requests its next epoch. The coordinator dies when the next producer id is on
+    all replicas, and before it responds."""
 
     point = Point("renewed", Moment.COMMITTED, Place.TRANSACTIONS, 1, "")
 
@@ -156,7 +156,7 @@ class LostNextId(AtLastEpoch):
         self.arm(self.point, strike)
         client = RawClient(self, "raw")
         identity = await client.initialize(ID, self.first.identity)
-        # A further retry, as of a client with another lost response.
+        # Another retry, as if the client had lost the response again.
         again = await client.initialize(ID, self.first.identity)
         if found != [identity] or identity != again:
             self.violate(f"{found} was on all replicas, the producer got {identity}, {again}")
@@ -184,9 +184,10 @@ def test_e5_the_next_producer_id_is_given_again_after_its_coordinator_has_died()
 
 
 class KeptAtLastEpoch(AtLastEpoch):
-    """A prepared transaction has the last epoch of its producer id. A second instance keeps it, and
-    gets another producer id. The coordinator dies with this on all replicas, before its response.
-    The next coordinator dies in the same way with the decision of the second instance."""
+    """A prepared transaction has the last epoch of its producer id. A second instance keeps the
+    transaction prepared, and gets another producer id. The coordinator dies when this record is on
+    all replicas, and before it responds. The next coordinator dies in the same way when the
+    decision of the second instance is on all replicas."""
 
     kept = Point("kept", Moment.COMMITTED, Place.TRANSACTIONS, 4, "")
     decided = Point("decided", Moment.COMMITTED, Place.TRANSACTIONS, 1, "")

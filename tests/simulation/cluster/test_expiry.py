@@ -10,7 +10,7 @@ from tests.simulation.cluster.member_node import MemberNode
 from tests.simulation.cluster.stage import SECOND_US, play
 from tests.simulation.cluster.transaction_stage import AWAY_US, TransactionStage
 
-# Below the limit above which a jump of the wall clock expires no id.
+# A jump of the wall clock beyond a limit expires no id. This jump is below the limit.
 JUMP_MS: Final = 20 * 60_000
 EXPIRING_MS: Final = 10 * 60_000
 SWEEP_MS: Final = 100

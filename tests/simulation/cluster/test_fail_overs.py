@@ -1,5 +1,5 @@
 """The coordinator of a transaction, or the leader of a partition, is lost at a chosen point. The
-crash matrix has more points; here something else happens at them."""
+crash matrix has more points. These tests add circumstances that the matrix lacks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def test_r10_a_record_is_sent_again_to_the_next_leader_and_is_there_once() -> No
 
 
 class CoordinatorThatLeads(AtPoint):
-    """The coordinator leads one of the partitions, and dies with its marker written."""
+    """The coordinator leads one of the partitions, and dies when it has written the marker
+    there."""
 
     has_local_leader = True
     point = Point("one marker", Moment.BEFORE, Place.MARKERS, 2, "")
@@ -278,13 +279,14 @@ def test_m9_an_epoch_is_not_given_before_it_is_replicated() -> None:
 TIMEOUT_S: Final = 4.0
 TIMING_OUT: Final = replace(OPTIONS, transaction_timeout_ms=int(TIMEOUT_S * 1000))
 SCAN_S: Final = 0.1
-# For the election and the load of the next coordinator.
+# Time for the election and the load of the next coordinator.
 ELECTION_S: Final = 5.0
 TEN_MINUTES_MS: Final = 600_000
 
 
 class TimesOut(TransactionStage):
-    """A transaction is left open, and its coordinator is lost at a part of its timeout."""
+    """A transaction is left open. Its coordinator is lost when the part `lost_at` of the timeout
+    has passed."""
 
     lost_at = 0.9
     # By the order in which the brokers coordinate the transaction.
@@ -299,7 +301,7 @@ class TimesOut(TransactionStage):
         began_s = self.loop.time()
         await self.first.open(self.places)
         await asyncio.sleep(self.lost_at * TIMEOUT_S + began_s - self.loop.time())
-        # It does not coordinate the transaction again.
+        # So long that this broker does not coordinate the transaction again.
         self.kill(coordinator, 3 * AWAY_US)
         await self.until(lambda: self._state() == COMPLETE_ABORT, "aborted")
         took_s = self.loop.time() - began_s

@@ -65,8 +65,9 @@ class LoadUnderRequests(Stage):
         await client.end()
 
     def _ids_in(self, log: str) -> list[str]:
-        """Return ids with their states in this log, and one in each other log. A broker that has
-        served no id yet waits for the loads of all its shards."""
+        """Return ids with their states in this log, and one id in each other log. The ids of other
+        logs matter because a broker that has served no id yet waits for the loads of all its
+        shards."""
         logs = {self.transaction_log(id): id for id in map(str, range(100))}
         others = [id for other, id in logs.items() if other != log]
         here = (id for id in map("t-{}".format, count()) if self.transaction_log(id) == log)
@@ -161,7 +162,7 @@ class RegainedInLoad(TransactionStage):
         if len(self.loads) != 2 or any(load.has_ended for load in self.loads):
             self.violate(f"{second.host} has begun {len(self.loads)} loads")
         await self.loads[0].finish()
-        # Time for markers, if the first load is in service.
+        # If the first load were in service, the coordinator would send markers in this time.
         await asyncio.sleep(0.1)
         await self.held[second].release()
 
@@ -193,7 +194,7 @@ def test_ci_the_first_load_of_a_coordinator_that_regains_its_leadership_is_disca
 
 
 class MarkerDuringLoad(TransactionStage):
-    """The coordinator of the group dies before the markers, and the next one gets its marker again
+    """The coordinator of the group dies before the markers, and the next one gets the marker again
     and again while it loads."""
 
     async def act(self) -> None:

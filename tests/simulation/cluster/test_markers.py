@@ -85,7 +85,7 @@ class NewerEpoch(Undelivered):
             self.violate(f"{written} have markers before the death of the coordinator")
 
     async def _write_marker(self, log: str, coordinator: MemberNode) -> None:
-        """Write a marker that is as that of the coordinator, with the newer epoch."""
+        """Write a marker as the coordinator does, but with the newer epoch."""
         assert self.logs is not None
         topic, _, index = log.rpartition("-")
         producer_id, epoch = self.decided
@@ -126,12 +126,13 @@ class NewerEpoch(Undelivered):
         assert self.logs is not None
         self.check_outcome(logs, committed=True)
         log = self.logs.data[1]
-        # The refusals of the first and of the second coordinator, and the marker of the second
-        # transaction.
+        # The codes of the markers: from the first coordinator, from the second one, and of the
+        # second transaction.
         refused = ErrorCode.INVALID_PRODUCER_EPOCH
         if self.codes[log] != [refused, refused, ErrorCode.NONE]:
             self.violate(f"{log} has responded {self.codes[log]}")
-        # The checks miss the marker of the coordinator, and find the other one instead.
+        # The checks report that the coordinator's marker is missing and that the newer one has no
+        # decision.
         producer_id, epoch = self.decided
         for expected in (
             f"I5 {log}: ({producer_id}, {epoch}) has COMPLETE, but no COMMIT marker here",

@@ -54,7 +54,7 @@ class UsedUpBlock(Stage):
         await self.until(self.in_sync, "all brokers are in sync")
         for cycle in range(CYCLES):
             await self._take_of_all(client)
-            # At times all brokers, which then request their blocks at once.
+            # In every fifth cycle all brokers die, and then request their blocks at the same time.
             dying = self.up() if cycle % 5 == 4 else [self.nodes[1 + cycle % len(self.nodes)]]
             for node in dying:
                 self.kill(node, SECOND_US // 10)

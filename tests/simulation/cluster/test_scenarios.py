@@ -138,7 +138,7 @@ def test_n13_two_of_three_brokers_are_stopped_and_go_on_together() -> None:
 
 
 def test_b5_the_last_replica_in_the_isr_loses_power() -> None:
-    """The partition waits for a replica with all records, and takes no other one."""
+    """The partition waits for a replica with all records, and elects no other one."""
     verdict = run(kind=LosesLast)
     assert verdict.met["the last in an ISR has lost its power"] == 1
     assert verdict.met["the last in an ISR is up again, and alone"] == 1
@@ -155,7 +155,7 @@ def test_b11_etcd_is_silent_for_a_part_of_a_session_and_for_several(sessions: fl
 def test_b12_a_member_of_etcd_accepts_connections_and_responds_to_nothing() -> None:
     verdict = run((1.0, "etcd-silent", 3.0), (5.0, "etcd-silent", 3.0), etcd_members=3)
     assert verdict.met["the registration could not be renewed"]
-    # The brokers have used another member in time.
+    # The brokers have used another member of etcd in time.
     assert not verdict.met["the registration has ended: register again"]
 
 
@@ -269,8 +269,8 @@ def test_g6_a_group_loses_its_coordinator_in_a_rebalance_with_pending_offsets() 
 
 
 def test_b31_a_broker_that_lives_and_refuses_connections_stays_registered() -> None:
-    """Each broker that dies has an exit monitor, so its registration ends early. Of a broker that
-    only refuses connections, no other broker ends it."""
+    """Each broker has an exit monitor, so the registration of a broker that dies ends early. No
+    broker ends the registration of another broker that only refuses connections."""
     verdict = run((1.0, "refuse", 6.0), (2.0, "refuse", 5.0), exit_monitors=1.0)
     assert verdict.met["no link to broker"]
     assert not verdict.met["the registration has ended: register again"]

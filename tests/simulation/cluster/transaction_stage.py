@@ -68,7 +68,7 @@ class TransactionStage(Stage):
             del self._markers().marker_sender
 
     def _markers(self) -> Any:
-        """Return what finds the leaders for the markers of the coordinator."""
+        """Return the object that finds the leaders for the coordinator's markers."""
         assert self.logs is not None
         return self.leader(self.logs.transactions).broker.transactions._leaders
 
@@ -129,7 +129,8 @@ class TransactionStage(Stage):
 
     def _placement(self) -> tuple[list[TopicPartition], str]:
         """Return three partitions and a group that the coordinator of the transaction does not
-        lead: two partitions with one leader, and one between them with the other."""
+        lead. The first and the third partition have one leader, the second has another one. With
+        `has_local_leader`, the coordinator leads the third partition."""
         coordinator = self.leader_of(self.transaction_log(ID))
         all_places = [*self.shared_partitions, *self.input_partitions, *self.output_partitions]
         by_leader: dict[int, list[TopicPartition]] = {}
@@ -153,8 +154,9 @@ class TransactionStage(Stage):
     def check_outcome(
         self, logs: Mapping[tuple[str, int], PartitionLog], *, committed: bool, second: bool = True
     ) -> None:
-        """Check that all partitions and the group have this outcome of the first transaction, and
-        the second one's if there was one."""
+        """Check that all partitions and the group have the outcome `committed` of the first
+        transaction. With `second`, they must also have the second transaction, which is
+        committed."""
         for number, place in enumerate(self.places):
             wanted = [self.first.values[number]] * committed
             wanted += [self.second.values[number]] * second

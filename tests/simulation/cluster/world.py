@@ -40,8 +40,9 @@ KINDS: Final[dict[str, type[Client]]] = {
 REPLICAS: Final = 3
 # The first start of a cluster, and a start after all faults have ended, take less.
 TIMEOUT_S: Final = 30.0
-# The time of clients after the last fault. If connections between brokers have vanished, each link
-# notices it after 30 s, one after the other: of the markers, of the added partitions, of a fetcher.
+# The time that clients have after the last fault. A link notices after 30 s that its connection has
+# vanished. The links of markers, of added partitions and of a fetcher may do so one after the
+# other.
 CLIENTS_S: Final = 180.0
 
 
@@ -133,7 +134,8 @@ class ClusterWorld(BaseWorld):
     # --- starts and stops
 
     def restart_after(self, node: MemberNode, delay_us: int, *, stop: bool = False) -> None:
-        """Start a broker again after this time. It is down now, or `stop` stops it first."""
+        """Start a broker again after this time. With `stop`, stop it first. Otherwise it is down
+        already."""
         if not node.is_restarting:
             node.is_restarting = True
             self.background(self._restart(node, delay_us, stop=stop))
@@ -181,11 +183,11 @@ class ClusterWorld(BaseWorld):
             await self._live(faults)
 
     def moved(self, partition: Partition, before: int | None) -> None:
-        """Look at a high watermark right after its move."""
+        """Check a high watermark right after its move."""
         self.rules.moved(partition, before)
 
     def leads(self, partition: Partition, before: bool | None) -> None:
-        """Look at a broker that begins or ceases to lead."""
+        """Check a broker that begins or ceases to lead."""
         self.rules.leads(partition, before)
 
     async def _live(self, faults: list[Fault]) -> None:

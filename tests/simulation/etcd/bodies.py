@@ -52,7 +52,7 @@ class DeleteBody(Body, frozen=True):
 
 
 class OperationBody(Body, frozen=True):
-    """One of the three is set."""
+    """One of the three fields is set."""
 
     request_range: RangeBody | None = None
     request_put: PutBody | None = None

@@ -26,8 +26,8 @@ from tests.simulation.etcd.watch import Watch
 if TYPE_CHECKING:
     from tests.simulation.etcd.member import SimMember
 
-# Go's server sends a longer body in chunks, and the line feed after a longer element of a stream in
-# a chunk of its own.
+# Go's server sends a body longer than this in chunks. In a stream, the line feed after an element
+# longer than this is a chunk of its own.
 BUFFER: Final = 2048
 JSON: Final = ("Content-Type", "application/json")
 CHUNKED: Final = ("Transfer-Encoding", "chunked")
@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def close(self) -> None:
-        """End the connection, and its stream with an error."""
+        """End the connection. A stream on it gets an error first."""
         assert self._transport is not None
         if self._streams:
             self._send_element(stream_failure(CLOSING))

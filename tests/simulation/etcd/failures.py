@@ -48,5 +48,5 @@ LEADER_FAILED: Final = Failure(
 DEADLINE: Final = Failure(500, 2, "context deadline exceeded")
 CLOSING: Final = Failure(503, 14, "transport is closing")
 
-# gRPC's names of the codes, which the reason of a refused watch has.
+# gRPC's names of the codes. The reason of a refused watch contains them.
 NAMES: Final = {3: "InvalidArgument", 7: "PermissionDenied", 16: "Unauthenticated"}

@@ -51,7 +51,7 @@ class Gate:
 
 
 class Faults:
-    """The faults of a member. Each gate is open while there is no such fault."""
+    """The faults of a member. A gate is closed as long as its fault lasts."""
 
     def __init__(self) -> None:
         # Seconds before a request is carried out.

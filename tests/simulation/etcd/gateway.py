@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 class Response(NamedTuple):
-    """The document, or a plain text. `is_stream`: it is the only element of a stream."""
+    """The document, or a plain text. `is_stream`: the document is the only element of a stream."""
 
     status: int
     document: Document | str
@@ -58,7 +58,7 @@ class Gateway:
         return path in self._calls or path == WATCH
 
     def respond(self, path: str, body: bytes, token: str | None = None) -> Response:
-        """Carry out a request. A watch is no such request, see `created` and `events`."""
+        """Carry out any request except a watch. For watches, see `created` and `events`."""
         is_stream = path == KEEP_ALIVE
         try:
             document = self._calls[path](body, token)
@@ -76,7 +76,7 @@ class Gateway:
             return None
 
     def header(self, revision: int | None = None) -> Document:
-        """Return the header of a response. With revision 0, it has none."""
+        """Return the header of a response. If `revision` is 0, the header has no revision."""
         number = self._state.kv.revision if revision is None else revision
         shown = {"revision": str(number)} if number else {}
         return {
@@ -91,7 +91,7 @@ class Gateway:
     def _range(self, body: bytes, token: str | None) -> Document:
         read = bodies.parsed(bodies.RangeBody, body).read()
         self._state.users.check(token)
-        # As one operation of a transaction, because the same checks apply.
+        # Read in a transaction of one operation, because the same checks apply.
         outcome = self._state.kv.txn((), [read], ())
         return {"header": self.header(), **_found(outcome.results[0][0], read)}
 
@@ -216,7 +216,7 @@ KEEP_ALIVE: Final = "/v3/lease/keepalive"
 
 
 def failed(failure: Failure, *, is_stream: bool = False) -> Response:
-    """Return the response for an error. A stream has another form of it."""
+    """Return the response for an error. In a stream, an error has another form."""
     if is_stream:
         return Response(failure.status, stream_failure(failure), is_stream)
     message = failure.message

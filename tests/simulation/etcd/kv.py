@@ -96,8 +96,8 @@ Result = Found | int | None
 
 
 class Condition(NamedTuple):
-    """All keys of `keys` have this relation of `field` to `value`. The relation also holds for the
-    field's zero if there is no key."""
+    """The condition that `field` of all keys in `keys` has this relation to `value`. If there is no
+    key, the field counts as zero."""
 
     keys: KeyRange
     field: str
@@ -106,8 +106,9 @@ class Condition(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """`revision` is that of the change, else the newest. Each result comes with the revision after
-    its operation: a Read before the first change has the one before."""
+    """`revision` is the revision of the change, or the newest revision without a change. Each
+    result comes with the revision after its operation: the old one for a Read before the first
+    change."""
 
     succeeded: bool
     results: list[tuple[Result, int]]
@@ -123,7 +124,8 @@ RELATIONS: Final[dict[str, Callable[[int, int], bool]]] = {
 
 
 class Kv:
-    """`compacted`: reads and watches of older revisions fail. `on_commit`: called after each."""
+    """`compacted`: reads and watches of older revisions fail. `on_commit`: called after each
+    commit."""
 
     def __init__(self, leases: Leases, revision: int = 1) -> None:
         self.revision = revision
@@ -286,7 +288,7 @@ class Kv:
 def _check(
     conditions: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation]
 ) -> None:
-    """Raise EtcdFailure for a transaction that etcd refuses without a look at the keys."""
+    """Raise EtcdFailure for a transaction that etcd refuses without reading the keys."""
     if max(len(conditions), len(success), len(failure)) > MAX_OPERATIONS:
         raise EtcdFailure(TOO_MANY_OPERATIONS)
     for condition in conditions:

@@ -1,4 +1,4 @@
-"""The leases of a simulated etcd. They end on the clock of the etcd."""
+"""The leases of a simulated etcd. They end by the clock of that etcd."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.simulation.etcd.failures import (
 # One and a half timeouts of an election (1 s), in whole seconds (etcd's minLeaseTTL).
 MIN_TTL_S: Final = 2
 MAX_TTL_S: Final = 9_000_000_000
-# etcd looks for ended leases this often. So TTL 2 ends after 2.0 to 2.5 s.
+# etcd looks for ended leases this often. So a lease with TTL 2 ends after 2.0 to 2.5 s.
 LOOK_S: Final = 0.5
-# Above 2^53, as etcd's own, so that a client that reads it as a float fails.
+# Above 2^53, as etcd's own ids are, so that a client that reads an id as a float fails.
 FIRST_ID: Final = 7_587_000_000_000_000_001
 
 
@@ -101,7 +101,7 @@ class Leases:
         return sorted(ended, key=lambda lease: (lease.ends_at, lease.id))
 
     def next_look_s(self) -> float | None:
-        """Return the time of the next look that finds an ended lease. None without a lease."""
+        """Return the time at which etcd will next find an ended lease, or None without a lease."""
         if not self._leases:
             return None
         first = min(lease.ends_at for lease in self._leases.values())

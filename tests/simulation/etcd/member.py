@@ -15,7 +15,7 @@ from tests.simulation.etcd.state import State
 
 HOST: Final = "127.0.0.1"
 FIRST_MEMBER_ID: Final = 14_263_679_780_044_703_596
-# The errors of requests that find no leader in time. Others get DEADLINE.
+# The errors of requests that find no leader in time, by path. Requests to other paths get DEADLINE.
 LEADERLESS: Final[dict[str, Failure]] = {
     "/v3/kv/range": TIMED_OUT,
     KEEP_ALIVE: NO_LEADER,

@@ -105,5 +105,5 @@ def simulate(
 
 
 def host_of(index: int) -> str:
-    """Return the host of a member, which has this index."""
+    """Return the host of the member with this index."""
     return f"etcd-{index + 1}"

@@ -124,7 +124,7 @@ Part = Callable[[Run], Document]
 NAMES: Final = st.sampled_from(["a", "ab", "b"])
 LEASES: Final = st.sampled_from([None, 0, 0, 1])
 BACK: Final = st.integers(-1, 6)
-# A key; keys up to another one, which may come first; all keys.
+# One key, or the keys from one key up to another, which may come first, or all keys.
 RANGES: Final = st.tuples(NAMES, st.none() | NAMES | st.just("\xff"))
 
 

@@ -196,7 +196,7 @@ async def test_a_put_with_an_ended_lease_changes_nothing(etcd: Subject) -> None:
     ]
     assert failure_of(await etcd.txn(success=puts)) == NO_LEASE
     assert await etcd.get("a") is None
-    # The lease is looked at only in the branch that is carried out.
+    # etcd checks the lease only in the branch that is carried out.
     failing = {"target": "MOD", "key": etcd.key("a"), "mod_revision": "1"}
     assert (await etcd.txn(compare=[failing], success=puts)).status == 200
 
@@ -325,7 +325,7 @@ async def test_a_watch_from_exactly_the_compacted_revision_misses_its_deletions(
     await etcd.put("a")
     deletion = await etcd.delete("a")
     last = await etcd.put("b")
-    # Without `physical`, the real etcd forgets it some time later.
+    # Without `physical`, the real etcd forgets the deletion some time later.
     await etcd.done("/v3/kv/compaction", {"revision": str(deletion), "physical": True})
     async with etcd.watch(deletion) as elements:
         await anext(elements)

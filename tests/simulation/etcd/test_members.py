@@ -194,7 +194,7 @@ async def test_without_a_leader_a_request_that_demands_one_fails_at_once(
 
 
 async def check_leaderless(address: str, *lose: Callable[[], None]) -> None:
-    """Check a member that loses its leader by calls of `lose`."""
+    """Check a member that loses its leader when the functions `lose` are called."""
     async with connected(address) as connection, connected(address) as other:
         watch = other.watch(KEY, NEEDS_LEADER)
         assert (await anext(watch))["result"]["created"] is True
