@@ -75,7 +75,7 @@ class Writing(SteadyClient):
 
 
 def _config(address: str, **more: object) -> dict[str, object]:
-    # An error callback gets lost connections, which librdkafka mends by itself.
+    # The error callback gets the lost connections, which librdkafka makes again by itself.
     return {
         "bootstrap.servers": address,
         "log_level": 0,
@@ -164,7 +164,7 @@ class OwnTransactionalProducer(Writing):
 
 
 class GroupConsumer(SteadyClient):
-    """A member of a librdkafka consumer group that commits what it has read, each time."""
+    """A member of a librdkafka consumer group that commits after each read."""
 
     def __init__(self, name: str, address: str, topic: str) -> None:
         super().__init__(name)

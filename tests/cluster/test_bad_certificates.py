@@ -1,5 +1,5 @@
-"""If the others refuse a broker's certificate, the broker is not in sync and says why. It is back
-after its certificate is replaced."""
+"""If the other brokers refuse a broker's certificate, the broker is not in sync and says why. It is
+in sync again after its certificate is replaced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tests.harness.waiting import wait_until
 
 TOPIC, PARTITIONS = "t", 3
 BAD = 3
-# The links of the broker: to each of two others one for Fetch, markers, partitions and calls.
+# The links of the broker to the two others: one each for Fetch, markers, added partitions and
+# calls.
 LINKS = 8
 
 

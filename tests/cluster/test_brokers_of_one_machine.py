@@ -110,7 +110,8 @@ def test_all_brokers_stop_cleanly_and_start_with_what_they_had(machine: Machine)
 
 
 def test_a_start_with_fewer_brokers_warns_of_what_is_missing(machine: Machine) -> None:
-    """The records are back with all brokers. After a drain, fewer brokers have all of them."""
+    """The missing records are back when all brokers run. After a drain, fewer brokers have all
+    records."""
     command_line = CommandLine(machine.addresses)
     admin = admin_of(machine)
     wrote = write(machine, 0)

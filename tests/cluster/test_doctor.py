@@ -44,7 +44,7 @@ def findings(cluster: Cluster) -> dict[str, dict[str, Any]]:
 
 
 def settled(cluster: Cluster, *checks: str) -> dict[str, dict[str, Any]]:
-    """Return the findings, when they are those of these checks."""
+    """Wait until exactly these checks have findings, and return the findings."""
     found: dict[str, dict[str, Any]] = {}
 
     def are_those() -> bool:
@@ -102,7 +102,7 @@ def test_brokers_that_stop_one_after_the_other(cluster: Cluster, admin: Admin) -
     assert "only replica with all records of 1 partition: alone-0" in said
     assert "--force" in said
     assert command_line.json("cluster", "brokers")[1]["state"] == "fenced"
-    # Its other replicas have a place, and this one cannot be copied.
+    # The broker's other replicas can be copied to another broker, this one cannot.
     said = command_line.refused("cluster", "drain", "2", "--execute")
     assert "each of the 2 other live brokers has a replica already: all-0" in said
     forced = command_line.call("cluster", "unregister", "2", "--force")
@@ -133,7 +133,7 @@ def test_a_broker_with_other_replicas_in_sync_is_unregistered_without_a_flag(
 def test_the_last_of_the_brokers_with_all_records_needs_force(
     cluster: Cluster, admin: Admin
 ) -> None:
-    """A broker that was unregistered before counts as empty if it comes back."""
+    """Broker 2 was unregistered before, so it would count as empty if it came back."""
     command_line = CommandLine(cluster.address)
     create(admin, "pair", 3, 2, least=2)
     settled(cluster)

@@ -130,7 +130,8 @@ def test_a_drain_is_refused_if_a_partition_has_no_other_place(
 
 
 def test_only_the_leaders_of_a_broker_move(cluster: Cluster, admin: Admin) -> None:
-    """Not even the controller's elections give it one back. A rebalance does."""
+    """No election gives the drained broker a leader back, not even one by the controller. A
+    rebalance does."""
     command_line = CommandLine(cluster.address)
     create(admin, "t", PAIRS)
     plan = command_line.json("cluster", "drain", "2", "--leaders-only")

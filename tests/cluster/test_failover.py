@@ -1,4 +1,4 @@
-"""A leader dies: with its process, without a sign of life, or only for the eyes of the other
+"""A leader is lost: its process dies, it shows no sign of life, or it only seems dead to the other
 brokers. `python -m benchmarks.failover` measures the times."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.harness.etcd_gateway import text
 from tests.harness.waiting import wait_until
 
 TOPIC = "t"
-# No test lasts so long.
+# No test lasts this long.
 LONG_SESSION = {"broker.session.timeout.ms": "120000", "broker.heartbeat.interval.ms": "500"}
 
 

@@ -103,7 +103,7 @@ class Work:
         (place,) = consumer.committed([TopicPartition(TOPIC, 0)], CALL_S)
         consumer.close()
         assert place.offset == 7
-        # No broker takes the committed records for those of another producer.
+        # The open transaction was aborted, so its producer cannot commit it.
         with pytest.raises(KafkaException):
             self._open.commit_transaction(CALL_S)
 
@@ -231,7 +231,7 @@ def test_b23_an_older_export_is_completed_from_the_directories(
     no_broker_starts(cluster, "that was restored, and .* has seen revision .*cluster recover")
     first, second, third = directories(cluster)
     assert "broker 3 is missing" in refused(etcd, "recover", first, second)
-    # As from another computer.
+    # As an operator does on another computer.
     survey = run(
         [sys.executable, "-m", "oncelog_client.cli", "cluster", "survey", third, tmp_path / "3"],
         capture_output=True,

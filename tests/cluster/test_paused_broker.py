@@ -1,4 +1,4 @@
-"""A broker that was paused for longer than its session acts on nothing that it remembers."""
+"""A broker that was paused for longer than its session does not act on what it remembers."""
 
 from __future__ import annotations
 

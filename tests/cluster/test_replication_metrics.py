@@ -1,4 +1,4 @@
-"""The bytes of replication are counted on both sides, those of a reassignment also apart."""
+"""The bytes of replication are counted on both sides, those of a reassignment also separately."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def written_over_restarts(
     *others: SteadyClient,
 ) -> list[str]:
     """Stop and start each broker while the clients work, and check that none has an error. Return
-    the records that the topic has, which are those that the writers have written."""
+    the records of the topic, which must be those that the writers have written."""
     with Admin(cluster.address) as own_admin, SteadyClients(*writers, *others) as clients:
         wait_until(clients.have_advanced(), "all clients work", CALL_S)
         for broker in cluster.brokers.values():

@@ -58,7 +58,8 @@ def test_a_follower_catches_up_at_the_rate(cluster: Cluster, side: str) -> None:
     admin.create_topics([topic])["t"].result(CALL_S)
     cluster.brokers[FOLLOWER].kill()
     write(cluster, TO + RATE)
-    # A leader counts the bytes of followers in sync too, so the throttle begins after them.
+    # A leader also counts the bytes of followers in sync. So the throttle begins only after these
+    # have fetched the records.
     alter(cluster, f"{side}.replication.throttled.rate", str(RATE))
     cluster.brokers[FOLLOWER].start()
 

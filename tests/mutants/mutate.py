@@ -169,9 +169,9 @@ def core_of(file: str) -> Core:
 
 
 def near_tests(root: Path, core: Core, stem: str) -> tuple[str, ...]:
-    """Return the files of the core's own tests, and of its wider tests the files with the module's
-    name (`stem`). Files with the module's name come first. Tests of properties come last, because
-    they are slow."""
+    """Return the files of the core's own tests, and the files of its wider tests that have the
+    module's name (`stem`). Files with the module's name come first. Tests of properties come last,
+    because they are slow."""
     files = [file for folder in core.near for file in (root / folder).rglob("test_*.py")]
     files += [file for folder in core.wider for file in (root / folder).rglob(f"test_{stem}.py")]
     files.sort(key=lambda file: (stem not in file.stem, "properties" in file.stem, file.stem))

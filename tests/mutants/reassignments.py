@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _CLUSTER: Final = "server/oncelog_server/cluster"
 _RULES: Final = ("tests/server/cluster/test_reassignment.py",)
-# The properties alone need luck.
+# The tests of properties alone would find these mutants only with luck.
 _MODEL: Final = (*_RULES, "tests/server/cluster/test_reassignment_properties.py")
 
 REASSIGNMENT_MUTANTS: Final = (

@@ -1,4 +1,4 @@
-"""Named mutants of self-fencing: when its registration may have ended, a broker leads nothing."""
+"""Named mutants of self-fencing: a broker leads nothing once its registration may have ended."""
 
 from __future__ import annotations
 

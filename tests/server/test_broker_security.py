@@ -120,7 +120,8 @@ async def test_an_unknown_user_has_iterations_that_another_user_has(tmp_path: Pa
 async def test_a_super_user_can_be_a_first_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file counts at this start, and its credential at the next one."""
+    """At this start the file names the super user, and at the next start the stored credential
+    does."""
     users = tmp_path / "first-users"
     users.write_text("bob:SCRAM-SHA-512:x\n")
     users.chmod(0o600)

@@ -128,7 +128,7 @@ async def test_a_start_waits_for_a_store_that_does_not_respond(tmp_path: Path) -
 async def test_a_restarted_broker_leads_only_when_the_controller_has_confirmed_it(
     tmp_path: Path,
 ) -> None:
-    """Its record still names it as the leader, whatever its disk has lost."""
+    """The partition's record still names the broker as the leader, whatever its disk has lost."""
     found = store()
     async with started(tmp_path, found) as broker:
         await broker.metadata.create_topics([NewTopic("t")])
@@ -177,7 +177,8 @@ async def test_an_empty_store_never_takes_the_data_of_a_cluster_aside(tmp_path: 
 async def test_b18_a_topic_that_was_deleted_while_the_broker_was_down_is_put_aside(
     tmp_path: Path,
 ) -> None:
-    """Another broker has dropped its folders, and forgotten the deletion."""
+    """The other broker has deleted its folders of the topic, and the record of the deletion is
+    gone."""
     found = store()
     async with started(tmp_path / "1", found) as first:
         async with started(tmp_path / "2", found, 2) as second:
@@ -236,7 +237,8 @@ async def test_b23_a_store_that_was_restored_from_an_old_copy_is_refused(tmp_pat
 async def test_b23_the_revision_of_the_last_change_counts_not_that_of_the_start(
     tmp_path: Path,
 ) -> None:
-    """A copy of etcd from after the start, with a topic less, would take its folders aside."""
+    """A copy of etcd from after the start may lack a topic. A broker on this copy would put the
+    topic's folders aside."""
     old = store()
     async with started(tmp_path, old) as broker:
         copy, copied_at = dict(old.entries), old.feed.revision
@@ -253,7 +255,8 @@ async def test_b23_the_revision_of_the_last_change_counts_not_that_of_the_start(
 async def test_b23_restored_metadata_must_include_what_the_directory_has_seen(
     tmp_path: Path, included: int
 ) -> None:
-    """Its revisions are above those of the lost store, so they say nothing."""
+    """The revisions of restored metadata are above those of the lost store, so they prove
+    nothing."""
     found = store()
     async with started(tmp_path, found) as broker:
         await broker.metadata.create_topics([NewTopic("t", 3)])

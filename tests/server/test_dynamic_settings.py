@@ -87,8 +87,8 @@ def config_of(broker: Broker, topic: str = "t") -> Any:
 
 
 def forgotten(broker: Broker) -> tuple[int, int]:
-    """Return the number of producers that a search for expired ones leaves of one that has written
-    a second ago, and the steps of the quota of producer ids."""
+    """Let one producer write a second ago, and remove expired producers. Return the number of
+    producers that are left, and the step of the quota of producer ids in ms."""
     partition = broker.partitions.get(TopicPartition("t", 0))
     assert partition is not None
     if not len(partition._log.producers):

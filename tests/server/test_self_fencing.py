@@ -1,4 +1,4 @@
-"""When its registration may have ended, a broker leads nothing, from the first request on."""
+"""A broker leads nothing once its registration may have ended, from the first request on."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_the_end_of_the_lease_ends_the_leadership_at_once(world: World) -> None:
 def test_a_defect_of_a_waiting_request_does_not_reach_the_renewal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The renewal of a registration ends in `check`."""
+    """The renewal of a registration calls `check`, which completes requests that wait."""
     unheard: list[Exception] = []
     monkeypatch.setattr(Unheard, "take", unheard.append)
     defect = RuntimeError("a defect of a request")

@@ -1,4 +1,4 @@
-"""The ways of a run's clients to the broker. Without security, all of them connect alike."""
+"""The access of a run's clients to the broker. Without security, all clients connect alike."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Role(StrEnum):
 
 
 class Access(Protocol):
-    """The way of all clients to one broker."""
+    """The access of all clients to one broker."""
 
     def settings(self, role: Role) -> dict[str, Any]:
         """Return the settings of a librdkafka client. All values are texts."""
@@ -39,7 +39,7 @@ class Access(Protocol):
 
 
 class PlainAccess:
-    """The way to a listener without security."""
+    """The access to a listener without security."""
 
     def __init__(self, address: str) -> None:
         self._address = address

@@ -50,8 +50,8 @@ def insist(call: Callable[..., Any], *arguments: Any) -> Any:
     error. SIGALRM ends the process after STUCK_AFTER_S.
 
     In `send_offsets_to_transaction`, librdkafka 2.16 asks three times for the group's coordinator,
-    within less than a second. If there is none yet, the call does not return before a connection
-    comes or goes, whatever its timeout.
+    within less than a second. If there is no coordinator yet, the call does not return before some
+    connection is made or closed, whatever the timeout of the call.
     """
     signal.alarm(STUCK_AFTER_S)
     try:
@@ -73,8 +73,8 @@ def _repeated(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _noted(consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-    """Do nothing. With callbacks, a rebalance happens in `consume` only. Otherwise it may happen at
-    any time, and offsets of earlier records would be committed in the next generation."""
+    """Do nothing. With callbacks, a rebalance happens in `consume` only. Without them it may happen
+    at any time, and offsets of earlier records would be committed in the next generation."""
 
 
 class Copier:

@@ -47,13 +47,13 @@ class Traced(Oncelog):
 
 
 class SecuredPhotographed(SecuredOncelog, Photographed):
-    """Has the settings of `SecuredOncelog`, but for Kafka's defaults in place of short waits."""
+    """Has the settings of `SecuredOncelog`, but with Kafka's defaults in place of short waits."""
 
     waits = MappingProxyType({})
 
 
 class SecuredTraced(SecuredOncelog, Traced):
-    """As `SecuredPhotographed`."""
+    """A `Traced` broker with the settings of `SecuredPhotographed`."""
 
     waits = MappingProxyType({})
 
@@ -110,7 +110,7 @@ class Round:
         return SecuredTraced(place, self.certificates, {**SECURED, **settings})
 
     def _access(self, broker: Oncelog) -> Access:
-        """Return the way to a running broker, with users and rights if it has an authorizer."""
+        """Return the access to a running broker, with users and rights if it has an authorizer."""
         if not isinstance(broker, SecuredOncelog):
             return PlainAccess(broker.address)
         assert self.certificates is not None

@@ -88,7 +88,7 @@ NEEDED: Final = frozenset(
 
 
 class SecuredAccess:
-    """The way over SASL_SSL. Each role is a user with a password of its own."""
+    """The access over SASL_SSL. Each role is a user with a password of its own."""
 
     def __init__(self, broker: SecuredOncelog, certificates: Certificates) -> None:
         self._broker = broker

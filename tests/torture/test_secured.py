@@ -59,7 +59,7 @@ def test_a_secured_copy_loop_neither_loses_nor_doubles_a_record_under_faults(
 def access(
     tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
 ) -> Iterator[SecuredAccess]:
-    """The way to a broker with a filled input topic. The users have no rights."""
+    """The access to a broker with a filled input topic. The users have no rights."""
     directory = tmp_path_factory.mktemp("rights")
     settings = {**SECURED, **BROKER_SETTINGS}
     with SecuredPhotographed(directory, certificates, settings) as broker:
@@ -85,7 +85,8 @@ def _name(right: AclBinding) -> str:
 def test_a_copier_needs_each_of_its_rights(
     access: SecuredAccess, right: AclBinding, tmp_path: Path
 ) -> None:
-    """Without one of them, the broker denies a copier this resource, and a run would report it."""
+    """If one right is missing, the broker denies a copier the resource, and a run would report
+    this."""
     access.grant([other for other in RIGHTS if other is not right])
     denied = f" on {right.name}"
     assert not [violation for violation in access.violations() if denied in violation]

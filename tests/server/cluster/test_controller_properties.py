@@ -2,7 +2,7 @@
 
 The model has the logs of three replicas beside the real decisions of controller and leader. Brokers
 are killed, lose power or their disk, drain and come back; the leader appends, replicates and
-changes its ISR. Fewer brokers than min.insync.replicas lose records (KIP-966).
+changes its ISR. The brokers that lose records are fewer than min.insync.replicas (KIP-966).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VERBS = (
     # Append a record that all live followers fetch.
     "write",
 )
-# Elections need brokers that end and come back, and records.
+# Brokers must often end and come back, and records must be written, so that elections matter.
 LIKELY = (*VERBS, "kill", "kill", "start", "start", "start", "write", "write")
 # A verb, a broker, and whether the controller decides afterwards.
 Step = tuple[str, int, bool]
@@ -110,7 +110,8 @@ class Model:
             self.lead(verb, broker)
 
     def decide(self) -> None:
-        """Let the controller decide. A new one, which reads the store, decides the same."""
+        """Let the controller decide. Check that a new controller, which reads the store, decides
+        the same."""
         writes = elect_leaders(self.cluster.image, self.rules)
         entries = tuple(self.cluster.entries[key] for key in sorted(self.cluster.entries))
         again = ClusterImage.of(Snapshot(self.cluster.image.revision, entries))

@@ -96,7 +96,7 @@ def test_a_controller_decides_only_for_partitions_with_a_failed_member(
     cluster.apply(listed(cluster, {TopicPartition("t", index): "reason" for index in (0, 1)}))
     cluster.apply(elect_leaders(cluster.image, ElectionRules()))
     assert decided == [0]
-    # The one without the replica in its ISR has nothing to decide.
+    # In partition 1 the failed replica is not in the ISR, so there is nothing to decide.
     topic = cluster.image.topics["t"]
     assert next_record(cluster.image, ElectionRules(), topic, topic.partitions[1]) is None
 

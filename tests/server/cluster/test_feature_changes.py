@@ -23,7 +23,7 @@ DOWNGRADE = (
 
 
 def cluster_of(**others: dict[str, tuple[int, int]]) -> Cluster:
-    """Return a cluster of broker 1, and brokers 2 and on with these features."""
+    """Return a cluster of broker 1, and of brokers 2, 3 and so on with these features."""
     cluster = Cluster(brokers=range(1, 2 + len(others)))
     for broker_id, features in enumerate(others.values(), 2):
         entry = cluster.entries[records.broker_key(broker_id)]

@@ -71,7 +71,8 @@ PRINCIPALS = st.sampled_from(["", "User:alice", "User:bob", "User:CN=c,OU=d:e"])
 def test_h49_each_id_belongs_to_the_principal_that_took_its_block(
     first: int | None, takers: list[str]
 ) -> None:
-    """`first`: the next id of the store before, which an import has set to any number."""
+    """`first`: the next producer id in the store at the beginning. An import may have set it to any
+    number."""
     store = Store(first)
     blocks = [store.take(principal) for principal in takers]
     ends = [first or 0, *(block.end for block in blocks)]

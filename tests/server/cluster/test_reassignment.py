@@ -153,7 +153,8 @@ def moved(cluster: Cluster, replicas: Ids | None, **keywords: bool) -> Partition
 def cluster_with(
     replicas: Ids, isr: Ids | None = None, own: Mapping[str, str] | None = None
 ) -> Cluster:
-    """Return a cluster of five brokers with the partition `t-0`. `own` are its settings."""
+    """Return a cluster of five brokers with the partition `t-0`. `own`: the settings of its
+    topic."""
     cluster = Cluster((1, 2, 3, 4, 5))
     new = NewTopic("t", assignments=((0, replicas),), settings=own or {})
     cluster.apply(create_topic(cluster.image, Settings(), new, cluster.new_id())[1])
@@ -207,7 +208,7 @@ def test_a_partition_moves_when_its_new_replica_is_in_sync() -> None:
 
 
 def test_the_leader_stays_in_a_new_leader_epoch_if_another_replica_is_removed() -> None:
-    """The replica that is removed must not be fetched from any more, and must stop to follow."""
+    """Readers must stop fetching from the removed replica, and that replica must stop following."""
     cluster = cluster_with((1, 2))
     moved(cluster, (1, 3))
     join(cluster, 1, 2, 3)
@@ -252,7 +253,7 @@ def test_a_stale_request_changes_nothing() -> None:
     writes = reassign_partitions(cluster.image, RULES, [PartitionTarget("t", 0, (2, 3))])[1]
     join(cluster, 1, 2)
     assert not cluster.apply(writes)
-    # The new leader of a reassignment that is completed at once must be registered as decided.
+    # A reassignment that completes at once is stale if its new leader has registered again since.
     writes = reassign_partitions(cluster.image, RULES, [PartitionTarget("t", 0, (2,))])[1]
     cluster.restart(2)
     assert not cluster.apply(writes)
@@ -298,7 +299,7 @@ def test_a_cancellation_elects_a_leader_if_an_added_replica_led() -> None:
 
 @pytest.mark.parametrize("unclean", [False, True])
 def test_a_cancellation_never_leaves_an_empty_isr(unclean: bool) -> None:
-    """Only a topic that allows unclean elections may lose records by it."""
+    """Only a topic that allows unclean elections may lose records by a cancellation."""
     own = {"unclean.leader.election.enable": str(unclean).lower()}
     cluster = cluster_with((1, 2), own=own)
     moved(cluster, (3, 4))
@@ -344,7 +345,7 @@ def test_a_cancellation_needs_a_live_replica() -> None:
 
 
 def test_a_cancellation_does_not_trust_a_single_replica_that_may_have_lost_records() -> None:
-    """The added replica has every record, so the only replica before is not the best any more."""
+    """The added replica has every record, which the only old replica may not have."""
     cluster = cluster_with((1,))
     moved(cluster, (2, 3))
     join(cluster, 1, 2)
@@ -354,7 +355,7 @@ def test_a_cancellation_does_not_trust_a_single_replica_that_may_have_lost_recor
 
 
 def test_the_only_replica_with_records_leads_whatever_it_has_lost() -> None:
-    """A replica that is still being added has no more records than it."""
+    """The replica that is being added has no more records than the old one."""
     cluster = cluster_with((1,))
     moved(cluster, (2,))
     cluster.restart(1)

@@ -142,7 +142,7 @@ def test_a_refused_transaction_is_not_carried_out() -> None:
         assert not isinstance(refused.value, UnknownOutcome)
         with pytest.raises(OSError, match="space exceeded"):
             await store.lease(TTL_MS)
-        # What frees space or keeps the broker alive works.
+        # Calls that free space or keep the broker alive succeed.
         assert await lease.keep_alive() == TTL_MS
         deleted = await store.txn((), [Delete("a")])
         assert deleted.revision == first.revision + 1
@@ -215,7 +215,8 @@ def test_a_silent_member_is_found_by_a_renewal_and_its_watch_resumes_elsewhere()
 
 
 def test_a_watch_whose_connection_has_vanished_resumes_on_another() -> None:
-    """Neither end notices it, and keepalives succeed on other connections."""
+    """Neither end notices that the connection has vanished, and keepalives succeed on other
+    connections."""
 
     async def scenario(store: EtcdStore, around: EtcdProcesses) -> None:
         network = cast("SimNet", cast("SimLoop", asyncio.get_running_loop()).network)

@@ -18,7 +18,7 @@ TTL_MS = 30_000
 
 
 class Cluster:
-    """Three members; `kill` and `pause` are of the one at `index`. `resume` makes all of them
+    """Three members. `kill` and `pause` act on the member at `index`. `resume` makes all of them
     respond again."""
 
     def __init__(self, etcd: Etcd | SimEtcd) -> None:

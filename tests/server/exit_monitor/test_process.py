@@ -140,7 +140,7 @@ def test_the_monitor_gives_up_after_a_session_without_etcd() -> None:
 
 
 def test_the_monitor_does_not_keep_the_errors_of_the_broker_open() -> None:
-    """A supervisor may read them to their end before it starts the broker again."""
+    """A supervisor may read standard error to its end before it starts the broker again."""
     down = endpoints(["http://127.0.0.1:9"])
     with monitored_process(7, down, "broker.session.timeout.ms=600000") as (dying, monitor):
         dying.kill()

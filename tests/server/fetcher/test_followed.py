@@ -55,6 +55,6 @@ def test_the_leaders_watermarks_are_followed_up_to_the_own_end() -> None:
     found.follow_leader(NOW_MS)
     partition = found.log.partition
     assert (partition.high_watermark, partition.log_start_offset, found.lag) == (3, 2, 2)
-    found.high_watermark = 1  # of a new leader, which does not know it yet
+    found.high_watermark = 1  # a new leader may not know the high watermark yet
     found.follow_leader(NOW_MS)
     assert partition.high_watermark == 3

@@ -75,7 +75,7 @@ class Replication(RuleBasedStateMachine):
         self.now_ms = 1_000
         for updates in self.updates:
             updates._monotonic_ms = lambda: self.now_ms
-        # Every record that some leader has held for committed, by offset.
+        # Every record that some leader has counted as committed, by offset.
         self.committed: dict[int, bytes] = {}
         self.sent = 0
         for id in ALL:
@@ -88,7 +88,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule(id=NODES, count=st.integers(1, 3))
     def produce(self, id: int, count: int) -> None:
-        """Append to a node that believes to lead, with a value that no other record has."""
+        """Append to a node that believes it leads. No other record has the same value."""
         self.sent += 1
         data = batch(count, timestamp=NOW_MS + self.sent)
         try:
@@ -168,8 +168,8 @@ class Replication(RuleBasedStateMachine):
 
     @rule(id=NODES, checkpoints=st.booleans())
     def kill(self, id: int, checkpoints: bool) -> None:
-        """Kill a process, and start it again. The controller takes it out of the ISR, unless it is
-        the last member: then it leads again, as its log has lost nothing."""
+        """Kill a process, and start it again. The controller removes the broker from the ISR. If
+        the broker is the last member, it leads again instead, as its log has lost nothing."""
         node, store = self.nodes[id], self.store
         if checkpoints:
             node.checkpoint()

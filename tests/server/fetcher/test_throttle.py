@@ -42,7 +42,7 @@ def quota(node: Node, partitions: Throttled = EVERY, limit: int = RATE) -> Repli
 
 
 def step(leader: Node, follower: Node) -> bool:
-    """Exchange messages. Return True if the follower has grown; else time passes."""
+    """Exchange messages. Return True if the follower has more records. Otherwise, let time pass."""
     before = sum(partition.log_end_offset for partition in follower.partitions)
     exchange(leader, follower)
     if sum(partition.log_end_offset for partition in follower.partitions) > before:
@@ -103,7 +103,7 @@ def test_other_partitions_are_not_held_back(side: str) -> None:
 
 
 def test_a_leader_never_holds_back_a_follower_of_the_isr_but_counts_its_bytes() -> None:
-    """Acknowledged records wait for the ISR, so that a throttle would stop the producers."""
+    """Acknowledged records wait for the ISR, so a throttle would stop the producers."""
     leader, follower = pair()
     leader.lead(1, (0, 1), (0, 1))
     leader.sending = quota(leader)

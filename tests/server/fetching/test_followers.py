@@ -99,7 +99,7 @@ def test_a_fetch_that_was_parked_counts_with_its_first_read_only() -> None:
 def test_a_parked_fetch_does_not_count_after_a_later_fetch_from_a_lower_offset() -> None:
     leader = led()
     fetched(leader, 3)
-    fetched(leader, 2)  # of the follower's next connection, after it has cut its log
+    fetched(leader, 2)  # on the follower's next connection, after the follower has cut its log
     leader.append(batch(), now_ms=NOW_MS)
     read(leader, 3, FOLLOWER.repeated())
     assert leader.replicas.lag(1, leader.log_end_offset) == 2

@@ -131,7 +131,7 @@ def test_a_fetch_reads_the_partitions_with_changes_only() -> None:
     assert session.fetch() == [500]
     session.replicate(500)
     session.append(7)
-    # The row of 500 is named, because its offset has changed.
+    # The request names the row of partition 500 again, because its offset has changed.
     assert session.fetch() == [500, 7]
     assert [session.fetch() for _ in range(3)][1:] == [[], []]
 

@@ -107,7 +107,7 @@ async def test_a_marker_of_a_hanging_transaction_is_written(committed: bool) -> 
         assert codes == [LIVE, NONE]
     assert world.partitions[A1].last_stable_offset == 2
     assert world.partitions[A0].last_stable_offset == 0
-    # Only the abort is listed as one past the coordinator.
+    # Only an abort is listed as a fence past the coordinator.
     fences = world.transactions.find("t").fences
     assert [fence.label for fence in fences] == (
         [] if committed else ["operator, past the coordinator"]
@@ -131,7 +131,8 @@ async def test_a_marker_of_a_decided_transaction_is_refused_until_it_is_complete
 
 
 async def test_a_marker_of_a_kept_transaction_is_refused() -> None:
-    """Another producer will end the transaction (KIP-939). Its markers have the first id."""
+    """Another producer will end the transaction (KIP-939). The transaction's markers have the first
+    producer id."""
     world = World()
     producer = opened(world, two_phase=True)
     kept = value_of(world.init(keep=True, two_phase=True))

@@ -51,8 +51,8 @@ async def test_h51_M30_an_internal_topic_refuses_records_of_every_client_id(
 async def test_r11_a_batch_does_not_overtake_one_that_came_before_its_partition_was_open(
     version: int,
 ) -> None:
-    """A client can know of a new topic before the broker does. Up to Produce v12 it names the
-    topic, then the topic's id."""
+    """A client can know of a new topic before the broker does. Up to Produce v12 its request names
+    the topic, from v13 on the topic's id."""
     found = partition(name=TopicPartition("t", 0))
     found.become_leader(0, 0, (0,), (0,))
     async with broker() as services:

@@ -125,7 +125,7 @@ async def test_a_client_that_may_not_describe_the_cluster_sees_nothing() -> None
 
 
 async def test_a_request_that_fails_never_shows_its_secrets() -> None:
-    """The log of a defect shows the request."""
+    """The log event of a defect shows the request."""
     request = AlterUserScramCredentialsRequest([], [upsertion("alice")])
     assert "salted'" not in repr(request)
     assert "salted_password=[hidden]" in repr(request)

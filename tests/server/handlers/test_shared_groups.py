@@ -53,7 +53,7 @@ NEW = {GROUP_TRANSACTIONS: (GROUP_TRANSACTIONS_LEVEL, GROUP_TRANSACTIONS_LEVEL)}
 
 
 class Others:
-    """The coordinators of other brokers. It returns the calls that it has served."""
+    """The coordinators of other brokers. `served` are the calls that they have served."""
 
     def __init__(self) -> None:
         self.served: list[CoordinatorCall] = []

@@ -92,7 +92,8 @@ def test_a_new_rule_that_denies_holds_from_the_next_request(broker: RightsBroker
 def test_the_rights_of_a_principal_end_when_the_connection_authenticates_as_another(
     broker: RightsBroker,
 ) -> None:
-    """KIP-368 refuses another principal before this step, which must not depend on it."""
+    """The broker already refuses another principal at the authentication (KIP-368). The check of
+    rights must not rely on this."""
     handshake = Handshake("EXTERNAL", SecurityProtocol.SASL_PLAINTEXT)
     session = handshake.transport_open(HOST, lambda: False)
     of_alice = handshake.authenticated(session, ALICE)

@@ -74,7 +74,8 @@ def seen(path: Path) -> int:
 
 
 def copy_of(found: MemoryStore) -> MemoryStore:
-    """Return the store as an operator restores it: at this revision, without what has a lease."""
+    """Return the store as an operator restores it: at its present revision, without the keys that
+    have a lease."""
     older = store()
     older.entries.update(
         {key: entry for key, entry in found.entries.items() if not key.startswith(records.LEASED)}
@@ -103,7 +104,7 @@ async def move(broker: Broker, topic: str, *replicas: int) -> int:
 @pytest.mark.parametrize("growth", ["topic", "partition"])
 async def test_b23_a_killed_broker_has_noted_its_new_folders(tmp_path: Path, growth: str) -> None:
     """All brokers are killed before the next checkpoint, and etcd comes back from an older copy.
-    The start put the folder aside, with its records."""
+    Before this rule, the start put the folder aside, with its records."""
     found = store()
     async with started(tmp_path / "1", found) as broker:
         await broker.metadata.create_topics([NewTopic("old")])
@@ -171,7 +172,8 @@ async def test_a_topic_is_refused_while_the_disk_refuses_the_revision(
 async def test_a_replica_that_the_disk_refused_is_opened_when_the_revision_is_durable(
     tmp_path: Path, disk: Disk
 ) -> None:
-    """A move from another broker gives this broker the replica, so nothing deletes the topic."""
+    """A move from another broker gives this broker the replica. Unlike a new topic, it is not
+    deleted when the disk refuses it."""
     async with started(tmp_path, store()) as broker:
         await broker.metadata.create_topics([NewTopic("moved")])
         await move(broker, "moved", 2)

@@ -230,7 +230,8 @@ async def test_the_timeout_begins_with_the_latest_request_or_response() -> None:
 
 
 async def test_the_links_of_a_purpose_have_its_timeout(peer: Peer) -> None:
-    """replica.socket.timeout.ms for fetchers: a connection that vanished stalls no longer."""
+    """replica.socket.timeout.ms for fetchers: a connection that has vanished stalls a fetcher for
+    this time only."""
     links = BrokerLinks(lambda: image(peer.port), "PLAINTEXT", "test", timeout_s=0.05)
     assert await responses(link_to(links), (ApiVersionsRequest(), 3)) == [None]
     links.close()

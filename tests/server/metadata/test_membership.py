@@ -205,7 +205,8 @@ class Defect(Exception):
 
 
 def raise_once(monkeypatch: pytest.MonkeyPatch, target: object, name: str) -> list[Defect]:
-    """Let the next call of a method raise Defect. Return the list that then has it."""
+    """Let the next call of a method raise Defect. Return the list that gets the raised
+    exception."""
     raised: list[Defect] = []
     method = getattr(target, name)
 
@@ -291,7 +292,8 @@ def restored(store: MemoryStore) -> None:
 async def test_b23_a_broker_does_not_register_in_a_store_that_lost_its_metadata(
     brokers: Brokers, lose: Callable[[MemoryStore], None]
 ) -> None:
-    """Its image is that of the lost store. It would lead partitions that the store has not."""
+    """Its image is that of the lost store. It would lead partitions that the store does not
+    have."""
     metadata = await brokers.start(1)
     with structlog.testing.capture_logs() as logged:
         lose(brokers.store)
@@ -320,7 +322,7 @@ async def break_watch(brokers: Brokers) -> None:
 async def test_a_broker_that_follows_the_metadata_no_more_lets_others_lead(
     brokers: Brokers,
 ) -> None:
-    """It would renew its lease, acknowledge acks=1 and serve old reads without an end."""
+    """Otherwise it would renew its lease, acknowledge acks=1 and serve old reads forever."""
     metadata = await brokers.start(1)
     with structlog.testing.capture_logs() as logged:
         await break_watch(brokers)

@@ -1,4 +1,4 @@
-"""The log events of connections that the broker closes, one for each kind of an address."""
+"""The log events of connections that the broker closes: one event for each address and kind."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class World:
         rates = ConnectionRates(None, {LISTENER: limit}, WINDOWS)
         self.listener = Listener(Echo(), limits, self.clock, self.quotas, rates)
         self.port = 0
-        # A writer that is garbage closes its connection.
+        # A writer that is garbage-collected would close its connection.
         self.writers: list[asyncio.StreamWriter] = []
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -96,7 +96,8 @@ async def test_connections_beyond_the_rate_are_served_one_after_the_other() -> N
 
 
 async def test_what_a_waiting_client_sends_stays_in_the_system() -> None:
-    """uvloop reads once although reading is paused: not more than the buffer of a connection."""
+    """uvloop reads once although reading is paused. It reads at most what the buffer of a
+    connection holds."""
     async with world() as made:
         await made.use_up()
         _, writer = await made.connect()

@@ -103,7 +103,8 @@ def test_a_spin_that_ended_can_begin_again() -> None:
 
 
 def turns_after(responses: int) -> int:
-    """Send that many responses in one turn. Return how many turns follow before the loop sleeps."""
+    """Send this number of responses in one turn. Return how many turns follow before the loop
+    sleeps."""
     loop, spin = spinning(step_us=10)
     turn = Turn(cast(asyncio.AbstractEventLoop, loop), spin)
     for _ in range(responses):

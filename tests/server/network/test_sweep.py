@@ -50,7 +50,7 @@ class Swept:
         )
 
     def once(self) -> Iterator[None]:
-        """Yield for each turn of the loop, but the last one."""
+        """Run one sweep. Yield at the end of each turn of the loop, except the last one."""
         return self.sweep._sweep()
 
 

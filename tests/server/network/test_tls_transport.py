@@ -30,7 +30,7 @@ DAMAGED_RECORD = b"\x17\x03\x03\0\x20" + bytes(32)
 
 
 class Receiver:
-    """A connection above TLS that notes everything. With `pauses`, it stops to read after its first
+    """A connection above TLS that notes everything. With `pauses`, it stops reading after its first
     bytes, until the test resumes it."""
 
     def __init__(self) -> None:
@@ -371,8 +371,8 @@ async def test_a_failure_behind_a_request_ends_the_connection_at_once(tmp_path: 
 
 
 async def test_a_response_that_finds_the_failure_ends_the_connection(tmp_path: Path) -> None:
-    """The failure is behind a request, and the connection does not read any more. Its response must
-    not raise, or the log would call the damaged record a defect."""
+    """The damaged record comes after a request, and the connection does not read any more. The
+    response to that request must not raise, or the log would call the damaged record a defect."""
     async with listening(tmp_path) as world:
         world.receiver.pauses = True
         writer = await _send_request_and_damaged_record(world)

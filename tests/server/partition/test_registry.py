@@ -82,7 +82,7 @@ def test_6_a_partition_of_other_brokers_is_not_unknown() -> None:
 def test_d1_a_partition_refuses_appends_from_the_first_refusal_to_a_retry_that_succeeds(
     match: str,
 ) -> None:
-    """Of the log itself, or of the next segment that an append needs."""
+    """The disk refuses a write of the log itself, or of the next segment that an append needs."""
     files = MemoryFiles()
     partitions = Partitions()
     replica = partition(files, segment_bytes=500, index_interval_bytes=1)

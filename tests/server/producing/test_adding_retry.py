@@ -62,7 +62,7 @@ def test_the_batch_is_appended_when_the_last_transaction_is_complete() -> None:
 
 
 def test_markers_of_the_last_transaction_may_come_between_the_attempts() -> None:
-    """They end guards (R12). An attempt after them needs another guard."""
+    """Markers end guards (R12), so an attempt after a marker needs another guard."""
     broker = retrying()
     first, second = pending(), pending()
     broker.answer = first
@@ -175,7 +175,7 @@ def run(steps: Steps[T]) -> T:
 
 
 def test_the_parts_of_a_large_request_wait_too() -> None:
-    """The coordinator is asked for the whole request first, and then by each part."""
+    """The whole request first asks the coordinator. Each part then retries by itself."""
     broker = retrying()
     appends = [
         append_of(index, transactional(epoch=EPOCH), partition)

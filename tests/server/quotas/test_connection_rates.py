@@ -38,7 +38,8 @@ def test_clients_do_not_delay_the_protected_listener_nor_the_other_way_round() -
     assert rates.record("CLIENTS", 0) == 0
     assert rates.record("CLIENTS", 0) > 0
     assert rates.record("BROKERS", 0) > 0
-    # Neither may a take-back change the rate of the broker.
+    # Taking a connection of the protected listener back does not change the rate of the broker
+    # either.
     rates.take_back("BROKERS", 0)
     assert rates.record("CLIENTS", 0) > 0
 

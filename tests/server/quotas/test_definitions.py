@@ -1,4 +1,4 @@
-"""The quotas of an image keep the use of clients as long as they are defined."""
+"""The quotas of an image keep what clients have used, as long as the quotas are defined."""
 
 from __future__ import annotations
 

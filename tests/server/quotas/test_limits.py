@@ -9,8 +9,8 @@ import pytest
 from oncelog_server.quotas.entities import CLIENT_ID, IP, USER, Entity, Quota, entity_of
 from oncelog_server.quotas.limits import ClientLimits, FoundLimit
 
-# The most specific entity of the client (alice, app) comes first (Kafka's ClientQuotaManager), with
-# the clients that use its limit up together.
+# The most specific entity of the client (alice, app) comes first (Kafka's ClientQuotaManager), each
+# with the part of the client's identity that shares the limit.
 PRECEDENCE: list[tuple[dict[str, str | None], tuple[str, str]]] = [
     ({USER: "alice", CLIENT_ID: "app"}, ("alice", "app")),
     ({USER: "alice", CLIENT_ID: None}, ("alice", "app")),

@@ -200,7 +200,8 @@ def test_an_id_without_a_replica_is_an_error() -> None:
 
 
 def test_the_time_out_of_sync_counts_from_the_last_moment_in_sync() -> None:
-    """A look changes nothing: a follower that never caught up still has no time."""
+    """A call of `out_of_sync_ms` changes nothing: a follower that never caught up still has no
+    time."""
     found = replicas((0,), f1=10, f2=7)
     found.record_fetch(1, 10, 12, 5)
     assert found.out_of_sync_ms(20) == found.out_of_sync_ms(20) == {1: 20}

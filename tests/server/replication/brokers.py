@@ -49,7 +49,8 @@ class Cluster:
             "replica_fetch_wait_max_ms": 200,
             # The metadata is not in the data directories.
             "oncelog_etcd_endpoints": ("http://unused:2379",),
-            # It would call this etcd. A broker that a test kills has no process of its own.
+            # An exit monitor would call this etcd. A broker that a test kills has no process of its
+            # own.
             "oncelog_exit_monitor_enable": False,
             **settings,
         }
@@ -152,7 +153,7 @@ class Cluster:
         await self.until(lambda: self.replica(leader, index).is_leader)
 
     async def elected(self, index: int = 0) -> int:
-        """Return the leader, when it leads."""
+        """Wait until the leader in the metadata leads, and return it."""
 
         def leads() -> bool:
             leader = self.image(index).leader

@@ -9,7 +9,7 @@ from oncelog_client.producer import Producer
 from oncelog_server.cluster import records
 from tests.server.replication.brokers import TOPIC, Cluster, cluster
 
-# A fetch in flight waits so long for records. No move of a leader may wait for its end.
+# A fetch in flight waits this long for records. No move of a leader may wait for its end.
 FETCH_WAIT_MS = 120_000
 DEADLINE_S = 30
 
@@ -28,7 +28,8 @@ async def test_a_new_leader_commits_without_waiting_for_a_fetch_in_flight(tmp_pa
             await found.brokers.pop(1).stop()
             image = found.image(0)
             assert (image.leader, set(image.isr)) == (2, {2, 3})
-            # Broker 3 already had a fetch in flight to broker 2, without this partition.
+            # When the leader moved, broker 3 had a fetch in flight to broker 2 without this
+            # partition.
             for partition in (0, 1):
                 await send(found, partition, "after")
 

@@ -207,7 +207,8 @@ GOES_ON = {
     ("first bare token", "bare one"): "second bare token",
     ("second bare token", "bare two"): "complete",
 }
-# The codes of the responses that the steps get that end the connection; no response without a row.
+# The codes of the responses to steps that end the connection. A step without a row here gets no
+# response.
 CODES = {
     "unknown mechanism": ErrorCode.UNSUPPORTED_SASL_MECHANISM,
     **dict.fromkeys(("one", "two", "empty token", "huge token"), ErrorCode.ILLEGAL_SASL_STATE),
@@ -338,7 +339,8 @@ def test_a_client_that_has_gone_is_not_authenticated() -> None:
 
 
 def test_a_client_that_closes_after_a_challenge_that_refuses_it_is_logged_once() -> None:
-    """A refused bearer token gets a challenge. The client's response to it is without meaning."""
+    """A refused bearer token gets a challenge. The client's response to the challenge has no
+    meaning."""
 
     class Refusing:
         def __init__(self) -> None:

@@ -58,7 +58,7 @@ def serving(answer: Callable[[], Any], api: ApiKey = ApiKey.HEARTBEAT) -> Sessio
 
 def test_the_time_of_a_handler_throttles_its_client() -> None:
     session = serving(HeartbeatResponse)
-    # 300 ms are three times the limit; the throttle time is at most one window.
+    # 300 ms are three times the limit. The throttle time is at most one window.
     response = session.read(session.serve(HeartbeatRequest(), 3))
     assert response.throttle_time_ms == 1_000
     session.quotas.follow({})
@@ -76,7 +76,7 @@ def test_a_deferred_response_has_the_throttle_time_and_its_wait_does_not_count()
     given: list[Any] = []
     response.on_complete(given.append)
     later.complete(HeartbeatResponse())
-    # 3 % in the windows of ten seconds, and 2.9 % are allowed.
+    # The client has used 3 % of the windows of ten seconds, and 2.9 % are allowed.
     assert session.read(given[0]).throttle_time_ms == 345
 
 
@@ -113,7 +113,7 @@ def test_the_time_of_all_steps_counts() -> None:
     session = serving(steps)
     session.quotas.follow({ALL_USERS: {Quota.REQUEST: 5.9}})
     response = session.read(session.serve(HeartbeatRequest(), 3))
-    assert response.throttle_time_ms == 169  # 6 % of 5.9 %
+    assert response.throttle_time_ms == 169  # 6 % were used, 5.9 % are allowed
 
 
 def test_a_version_without_the_field_is_served_too() -> None:
@@ -149,7 +149,7 @@ def test_produce_counts_the_bytes_of_the_request_and_without_acks_no_time(acks: 
     produce, time = session.quotas.produce, session.quotas.request
     assert produce is not None
     assert time is not None
-    # (size / 10 s - 1) / 1 of ten seconds.
+    # With a limit of one byte a second: (size / 10 - 1) / 1 times ten seconds.
     assert produce.record("ANONYMOUS", "test", 0, session.now_ms) == size * 1_000 - 10_000
     assert (time.record("ANONYMOUS", "test", 0, session.now_ms) > 0) == (acks != 0)
     if acks:

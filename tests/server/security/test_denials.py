@@ -106,7 +106,8 @@ def test_the_denials_that_are_not_logged_yet_are_logged_at_a_stop() -> None:
     del world.events[:]
     world.authorizer.flush()
     world.authorizer.flush()
-    # Three of one resource. Seven are not remembered by resource, and the first of these is logged.
+    # Three denials are of one resource. Seven are of resources that are not remembered, and the
+    # first of these was logged at once.
     assert [event["count"] for event in world.events] == [3, 6]
     assert world.events[0]["rule"] == "DENY ALL by User:bob from * on TOPIC PREFIXED ord"
 

@@ -108,7 +108,7 @@ def test_each_source_of_settings_overrides_the_sources_before_it(tmp_path: Path)
 
 
 def test_variables_of_bitnamis_image_are_settings() -> None:
-    """Its own variables without a setting are left out, without a warning."""
+    """The image's own variables that have no setting are left out, without a warning."""
     loaded = load_settings(
         environment={
             "KAFKA_CFG_NODE_ID": "0",

@@ -125,7 +125,7 @@ async def test_after_the_death_of_the_first_broker_its_leases_have_ended(
 async def test_a_watch_resumes_after_the_death_of_the_first_broker(
     first: First, store: SocketStore
 ) -> None:
-    """The new process keeps no old changes, so that a watch that has missed some begins anew."""
+    """The new process keeps no old changes, so a watch that has missed some begins anew."""
     written = await store.txn((), [Put("a", b"1")])
     seen: list[Changes] = []
     ended: list[type[Exception]] = []

@@ -61,7 +61,8 @@ def test_another_coordinator_is_asked(command: AddPartitions) -> None:
 def test_any_other_refusal_is_that_of_the_local_coordinator(
     code: ErrorCode, coordinators: dict[str, int]
 ) -> None:
-    """A broker that is about to load the shard has the leadership of the metadata already."""
+    """If the metadata names this broker as the leader, it is about to load the shard and asks no
+    other broker."""
     brokers = Brokers(code, coordinators)
     with pytest.raises(Refused) as refused:
         brokers.adding(COMMAND)

@@ -17,7 +17,7 @@ from tests.server.transaction.world import A0, A1, TXN_LOG, World, value_of
 
 def prepared_and_loaded_again() -> World:
     """Return a coordinator that has loaded a PREPARE which is not committed: it has regained the
-    leadership in the next epoch, and its log is not synced since."""
+    leadership in the next epoch, and its log has not been synced since."""
     world = World(flush_on_ack=True)
     producer = world.producer()
     world.produce(producer, A0, 0)

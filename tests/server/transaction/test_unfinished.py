@@ -144,7 +144,7 @@ def test_the_work_of_an_init_does_not_grow_with_the_group() -> None:
 
 
 def test_only_the_first_init_of_a_generation_looks_at_the_whole_group() -> None:
-    """Also while the record of the first one is pending."""
+    """This also holds while the record of the first one is pending."""
     size = 1_000
     driver = GroupDriver(compares=False)
     for number in range(size):

@@ -1,5 +1,6 @@
 """The faults of a cluster: processes of brokers and of etcd that die or stand still, and networks
-that are cut. A seed decides which, for how long, and what for: the process is drawn by its role."""
+that are cut. A seed decides which process or network fails, and for how long. A process is drawn by
+its role."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from tests.harness.waiting import wait_until
 from tests.torture.cluster.relayed import CLIENT_HOST, broker_host, etcd_host
 
 SESSION_S: Final = 2.0
-# A broker that stands still for so long has lost its session, and may continue in another epoch.
+# A broker that stands still for this long has lost its session, and may continue in another epoch.
 PAUSE_S: Final = 3 * SESSION_S
 # Some cuts end before the session does, and before a follower leaves the ISR.
 SHORTEST_CUT_S: Final = 0.3
@@ -123,7 +124,8 @@ def kill_starting_broker(scene: Scene) -> str:
 
 
 def kill_two_brokers(scene: Scene) -> str:
-    """The second one dies while the first one is down or catches up: below the min ISR."""
+    """The second broker dies while the first one is down, so that partitions are below the min
+    ISR."""
     id_, role = scene.victim()
     second = scene.randomness.choice(scene.others(id_))
     for killed in (id_, second):
@@ -186,7 +188,7 @@ def isolate(scene: Scene) -> str:
 
 
 def kill_during_cut(scene: Scene) -> str:
-    """Any of the three dies, and starts when the network is whole again."""
+    """Any of the three brokers dies, and starts when the network is whole again."""
     id_, role = scene.victim()
     other = scene.randomness.choice(scene.others(id_))
     killed = scene.randomness.choice([*scene.cluster.brokers])
@@ -199,7 +201,8 @@ def kill_during_cut(scene: Scene) -> str:
 
 
 def kill_beside_suspended(scene: Scene) -> str:
-    """Another broker dies while the first one stands still, and starts after that."""
+    """Another broker dies while the first one stands still, and starts when the first one
+    continues."""
     id_, role = scene.victim()
     killed = scene.randomness.choice(scene.others(id_))
     pid = scene.cluster.brokers[id_].pid

@@ -35,8 +35,8 @@ NOT_YET: Final = (
 
 
 def has_begun(settings: Mapping[str, Any]) -> bool:
-    """Commit the first offsets of the copiers' group. Return False if the broker that coordinates
-    it does not know that yet."""
+    """Commit the first offsets of the copiers' group. Return False if no broker knows yet that it
+    coordinates the group."""
     try:
         begin_group(settings)
     except KafkaException as error:
@@ -47,9 +47,9 @@ def has_begun(settings: Mapping[str, Any]) -> bool:
 
 
 class TimedFeeder(Feeder):
-    """Has the time of each acknowledgment, and one value in flight for each partition: otherwise
-    librdkafka may duplicate values (docs/testing.md, the fourth habit). After an error, which is a
-    violation, it continues with a new producer."""
+    """Has the time of each acknowledgment, and only one value in flight for each partition. With
+    more, librdkafka may duplicate values (docs/testing.md, the fourth habit). After an error, which
+    is a violation, it continues with a new producer."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__(settings, 0, RECORDS_PER_S)

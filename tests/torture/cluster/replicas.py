@@ -47,7 +47,8 @@ def differences(
 
 
 def _first_differences(logs: Sequence[bytes]) -> str:
-    """Return for each log but the first where it begins to differ from that."""
+    """Return, for each log that differs from the first one, the position at which it begins to
+    differ."""
     first = logs[0]
     return ", ".join(
         f"broker {number}: {len(log)} bytes of {len(first)}, from byte {_first(first, log)} on"

@@ -16,7 +16,7 @@ import click
 from tests.harness.kafka.jars import KafkaUnavailable, classpath
 from tests.torture.cluster.run import ClusterTorture, Outcome, table
 
-# A round is audited after so many faults.
+# A round is audited after this many faults.
 FAULTS_PER_ROUND: Final = 100
 FEWEST_FAULTS: Final = 20
 
@@ -24,9 +24,9 @@ FEWEST_FAULTS: Final = 20
 def torture_clusters(
     faults: int, per_round: int, seed: int, settings: Mapping[str, str], keep: Path | None
 ) -> bool:
-    """Run rounds of `per_round` faults, until there were `faults`. Return False after a violation.
-    The data of a round with a violation is kept, also without `keep`."""
-    # So that the processes of a run that is stopped end with it.
+    """Run rounds of `per_round` faults, until there were `faults` faults in all. Return False after
+    a violation. The data of a round with a violation is kept, also without `keep`."""
+    # So that the processes of a run end with it if it is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     java = has_java()
     began_s = time.monotonic()

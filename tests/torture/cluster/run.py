@@ -31,14 +31,14 @@ from tests.torture.run import wait_for
 SETTINGS: Final[Mapping[str, str]] = {
     # A cut of the network may last longer, so that followers leave the ISR and come back.
     "replica.lag.time.max.ms": "3000",
-    # Segments end all the time.
+    # Small, so that logs roll all the time.
     "log.segment.bytes": "1048576",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
 # All clients must succeed again within this time after a fault.
 STUCK_AFTER_S: Final = 90.0
 LONGEST_PEACE_S: Final = 0.5
-# After this part of the faults all replicas are in sync again before the next fault.
+# After this part of the faults, the next fault waits until all replicas are in sync.
 CALM: Final = 0.5
 
 
@@ -69,7 +69,7 @@ class ClusterTorture:
 
     def run(self) -> Outcome:
         self.outcome = Outcome(self.seed)
-        # Clients that no further fault waits for.
+        # Clients that made no progress. The run does not wait for them after further faults.
         self._stuck: set[str] = set()
         self.randomness = random.Random(self.seed)
         with (
@@ -134,7 +134,7 @@ class ClusterTorture:
         return kind
 
     def _look_for_ended(self, fault: Struck) -> None:
-        """A broker that ends by itself is a violation. Start it again."""
+        """Add a violation for each broker that has ended by itself, and start it again."""
         for id_, broker in self.scene.cluster.brokers.items():
             if not broker.is_running:
                 self._violated(f"{fault}: broker {id_} has ended: {broker.said()[-2000:]}")
@@ -152,7 +152,7 @@ class ClusterTorture:
                 named = ", ".join(late) or "a replica"
                 self._stuck.update(late)
                 if COPY_LOOP in late:
-                    # A violation. New copiers work during the next faults.
+                    # New copiers take the place of the stuck ones during the next faults.
                     loads.replace_copiers()
                     self._stuck.remove(COPY_LOOP)
                 self._violated(
@@ -185,7 +185,7 @@ class ClusterTorture:
 
 @contextmanager
 def logged(path: Path) -> Iterator[None]:
-    """Write what our clients log to a file: each retry is a line."""
+    """Write the log events of our clients to a file. Each retry is a line."""
     log, handler = logging.getLogger("oncelog_client"), logging.FileHandler(path)
     log.addHandler(handler)
     log.propagate = False

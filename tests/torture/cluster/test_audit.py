@@ -1,4 +1,4 @@
-"""The audit finds what it is there for, and names the fault."""
+"""The audit finds each kind of violation, and names the fault that may have caused it."""
 
 from __future__ import annotations
 

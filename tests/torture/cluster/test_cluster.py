@@ -13,7 +13,7 @@ from tests.torture.cluster.run import ClusterTorture
 __all__ = ["etcd_program"]
 
 SEED = 20_260_101
-# Each half of the network, each process, and what only three sessions show.
+# Faults of each half of the network and of each kind of process, and one of three sessions.
 KINDS = (
     "kill -9 of a broker",
     "cut between two brokers",

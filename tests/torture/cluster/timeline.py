@@ -1,4 +1,5 @@
-"""When each fault of a run began and ended, so that a violation can name its fault."""
+"""The times at which the faults of a run began and ended, so that a violation can name its
+fault."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 class Struck(NamedTuple):
     """A fault: its number from 1, its kind, what it has struck, and its times in s. `settled_s` is
-    the time at which all clients had succeeded again, and equals `ended_s` before that."""
+    the time at which all clients had succeeded again, and equals `ended_s` until then."""
 
     number: int
     kind: str

@@ -51,7 +51,7 @@ class Writer(Writing):
         while not self._stops.is_set():
             try:
                 self._write()
-            except Exception as error:  # counted; values without an outcome may be written
+            except Exception as error:  # counted; a value without an outcome may have been written
                 self.errors.append(repr(error))
                 self._stops.wait(PAUSE_AFTER_ERROR_S)
 

@@ -75,7 +75,7 @@ EXTENDED: Final = always(
 
 
 def of_topic(request: Callable[[str], Any]) -> Callable[[bytes], Any]:
-    """Return a builder that needs the topic's name, as one that gets the topic's id."""
+    """Return a builder that gets a topic's id and calls `request` with the topic's name."""
     return lambda topic_id: request(TOPIC)
 
 

@@ -1,4 +1,5 @@
-"""Each API in each version, with exactly the rights that it needs, and with each one less."""
+"""Each API in each version, with exactly the rights that it needs, and without each of them in
+turn."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def clients(number: int, case: Case) -> Iterator[Client]:
         yield Client(f"{number}-without-{index}", tuple(others), need.denied)
         elsewhere = (right, name, OTHER_HOST)
         yield Client(f"{number}-host-{index}", (*others, elsewhere), need.denied)
-        # An authorization by type asks for no name, so that a right on another name suffices.
+        # An authorization by type asks for no name, so a right on another name suffices.
         if right.resource != CLUSTER and case.request is not transactions.IDEMPOTENT:
             another = (right, f"{name}-2", HOST)
             yield Client(f"{number}-name-{index}", (*others, another), need.denied)
@@ -81,8 +82,8 @@ def broker() -> Iterator[RightsBroker]:
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=map(str, CASES))
 def test_exactly_the_needed_rights_suffice(broker: RightsBroker, number: int) -> None:
-    """Each right less, and each right for another name or host only, is denied with Kafka's code at
-    its place. A denied request changes nothing (I20)."""
+    """A client that lacks one right, or has it for another name or host only, is denied with
+    Kafka's code at its place. A denied request changes nothing (I20)."""
     case = CASES[number]
     wrong: list[tuple[object, ...]] = []
     for version in case.tested:

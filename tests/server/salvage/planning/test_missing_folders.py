@@ -62,7 +62,7 @@ def test_a_topic_that_lacks_folders_is_suspected_of_a_deletion(
 
 
 def test_a_topic_with_a_whole_partition_is_in_use() -> None:
-    """A reassignment has reduced the replicas of the other one."""
+    """A reassignment has reduced the replicas of the other partition."""
     key = records.partition_key(uuid_to_string(ID), 1)
     found = known({key: PartitionRecord(BROKERS, BROKERS, 2, 4)})
     whole = folder(folder="t-1", partition=1)
@@ -89,7 +89,7 @@ def test_no_topic_of_the_last_metadata_is_suspected_of_a_deletion() -> None:
 
 
 def test_no_internal_topic_is_suspected_of_a_deletion() -> None:
-    """To delete it again would cost all offsets of groups."""
+    """To delete it again would lose all offsets of groups."""
     internal = "__consumer_offsets"
     other = uuid_to_string(OTHER_ID)
     found = known(

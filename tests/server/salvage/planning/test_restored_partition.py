@@ -28,7 +28,7 @@ Log = list[tuple[int, int]]
 
 class Replication:
     """A partition with three replicas, as the brokers keep it. A record is its leader epoch and a
-    number. `committed` are the records that all replicas of the ISR have had, while it had two
+    number. `committed`: the records that all replicas of the ISR had while the ISR had at least two
     members."""
 
     def __init__(self) -> None:
@@ -116,7 +116,8 @@ DEPOSED = [
 def test_the_leader_has_every_committed_record(
     steps: list[tuple[str, int]], lost: int | None
 ) -> None:
-    """Also if one directory is lost, as long as two replicas had to acknowledge."""
+    """This holds even if one directory is lost, because two replicas had to acknowledge each
+    record."""
     replication = Replication()
     for step in steps:
         replication.step(*step)
@@ -129,7 +130,8 @@ def test_the_leader_has_every_committed_record(
 
 
 def test_a_damaged_log_counts_up_to_its_damage() -> None:
-    """The start cuts it there, and the others would follow. Its epochs and ids still count."""
+    """The start cuts the log there, and the other replicas would follow. Its epochs and ids still
+    count."""
     damaged = folder(leader_epoch=9, producer_id=7000, log_end=100, whole_end=50, whole_epoch=3)
     whole = folder(leader_epoch=3, log_end=80)
     directories = [directory(1, damaged), directory(2, whole), directory(3, folder(log_end=10))]

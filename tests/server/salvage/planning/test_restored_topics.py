@@ -42,7 +42,8 @@ def test_folders_of_deleted_topics_and_strays_do_not_come_back() -> None:
 
 
 def test_a_topic_that_no_metadata_has_comes_back_also_from_a_clean_directory() -> None:
-    """An etcd from an older copy counts its revisions on, so they do not prove a deletion."""
+    """An etcd that comes from an older copy continues to count revisions, so a high revision does
+    not prove a deletion."""
     clean = {"clean_stop_epoch": 9, "revision": 40}
     old = folder(folder="old-0", topic="old", topic_id=OTHER_ID)
     made = plan([directory(b, folder(), old, **clean) for b in BROKERS], known())

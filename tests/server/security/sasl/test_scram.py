@@ -167,7 +167,7 @@ def test_a_replayed_final_message_is_refused() -> None:
 def test_a_nonce_is_compared_whole(
     change: Callable[[bytes], bytes], client_part_only: bool
 ) -> None:
-    """A prefix, a suffix, a longer nonce, and the client's part alone."""
+    """A prefix, a suffix, a longer nonce, and the client's part alone are refused."""
     server, sender = exchange(), client("alice", "S3cret")
     final = final_message(server, sender)
     nonce = final.split(b",")[1].removeprefix(b"r=")
@@ -180,7 +180,8 @@ def test_a_nonce_is_compared_whole(
 
 @pytest.mark.parametrize("binding", [b"eSws", b"", b"cD10bHMtdW5pcXVlLCw=", b"bixhPWJvYiw="])
 def test_another_channel_binding_in_the_final_message_is_refused(binding: bytes) -> None:
-    """The header `y,,`, none, `p=tls-unique,,`, and another authorization id."""
+    """The bindings are `y,,`, an empty one, `p=tls-unique,,`, and one with another authorization
+    id."""
     server = exchange()
     final = final_message(server, client("alice", "S3cret"))
 

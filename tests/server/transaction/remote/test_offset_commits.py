@@ -25,7 +25,7 @@ from tests.server.transaction.remote.test_generations import CLIENT, join_group
 from tests.server.transaction.remote.test_moves import ID, LOADING, NONE, G, init, name_in
 from tests.server.transaction.world import GROUP, value_of
 
-# The brokers of these ids' shards are different ones, and not that of the group's offsets.
+# Different brokers coordinate these ids and the offsets of the group.
 OLDER, NEWER = name_in(3, "older"), name_in(1, "newer")
 Committed = TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]
 
