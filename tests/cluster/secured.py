@@ -61,7 +61,7 @@ def secured_etcd(folder: Path, certificates: Certificates, members: int = 1) -> 
 
 
 class SecuredBroker(OncelogByAddress):
-    """`port` is that of CLIENTS. The certificate is in `keystore`, which a test may replace."""
+    """`port` is the port of CLIENTS. The certificate is in `keystore`, which a test may replace."""
 
     def __init__(
         self, directory: Path, settings: Mapping[str, str], certificates: Certificates

@@ -9,7 +9,7 @@ REVISIONS = 300
 
 
 def main() -> None:
-    # This comes before the command line imports the constant, which it does in its commands.
+    # Set here, because a command of the command line imports the constant when it runs.
     setattr(lost_metadata, "SKIPPED_REVISIONS", REVISIONS)  # noqa: B010  # the name is Final
     from oncelog_client.cli import main as command_line
     from oncelog_client.process import run

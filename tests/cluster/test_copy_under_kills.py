@@ -84,7 +84,7 @@ def wait_for_replicas(admin: AdminClient, work: Work) -> None:
 async def test_a_copy_loop_loses_and_doubles_nothing_over_the_loss_of_brokers(
     cluster: Cluster, kind: str, how: str
 ) -> None:
-    """`kind` is that of the copiers: in group transactions, one broker coordinates the group's
+    """`kind`: the kind of the copiers. With group transactions, one broker coordinates the group's
     offsets, another one its transactions, and others the transactional ids."""
     await copy_over_losses(cluster, kind, [(broker_id, how) for broker_id in BROKERS])
 

@@ -241,7 +241,8 @@ def test_an_interrupted_drain_continues_is_seen_and_can_be_cancelled(
     command_line = CommandLine(cluster.address)
 
     def is_stalled() -> bool:
-        """Look between two fetches, which the throttle allows every eleven seconds."""
+        """Return True if the doctor reports a stalled move. It does so between two fetches, which
+        the throttle allows every eleven seconds."""
         findings = json.loads(command_line.call("cluster", "doctor", "--json").stdout)
         (row,) = (row for row in findings if row["check"] == "stalled moves")
         return "t-0 (broker 2 gets no records)" in row["found"] and row["state"] == "problem"

@@ -1,5 +1,5 @@
-"""Micro-batches as those of the Spark sink, each one group commit of several transactions, while
-the broker that coordinates them is killed."""
+"""Micro-batches like those of the Spark sink, while the broker that coordinates them is killed.
+Each micro-batch is one group commit of several transactions."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ RATE = 1_000_000
 RECORD = 50_000
 # The rate is measured for this time, in `make nightly` for a minute.
 MEASURED_S = 60 if COMPARES_ALL else 4
-# It is measured between these sizes of the follower's log. The first second of the throttle lets
-# more through.
+# The rate is measured between these sizes of the follower's log. The first second of the throttle
+# lets more through.
 FROM = 2 * RATE
 TO = FROM + MEASURED_S * RATE
 FOLLOWER = 3

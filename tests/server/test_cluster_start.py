@@ -280,7 +280,7 @@ async def test_b23_restored_metadata_must_include_what_the_directory_has_seen(
 
 
 async def test_the_directory_of_a_cluster_is_not_started_alone(tmp_path: Path) -> None:
-    """The metadata would be a new and empty file in the directory."""
+    """A broker that starts alone would begin with new and empty metadata in the directory."""
     async with started(tmp_path, store()):
         pass
     before = content(tmp_path)

@@ -65,7 +65,7 @@ copier.insist(lambda timeout_s: threading.Event().wait())
 
 
 def test_a_copier_ends_if_a_call_does_not_return() -> None:
-    """Its supervisor then starts another one."""
+    """Its supervisor then starts another copier."""
     ended = subprocess.run([sys.executable, "-c", STUCK], check=False)
     assert ended.returncode == -signal.SIGALRM
 

@@ -160,8 +160,8 @@ def test_a_restarted_leader_leads_again_only_with_its_records() -> None:
 
 
 def test_b10_an_empty_disk_never_costs_the_last_copy() -> None:
-    """All brokers stop. The first to come back has an empty disk, so the partition waits for one
-    that has its records."""
+    """All brokers stop. The first to come back has an empty disk, so the partition waits for a
+    broker that has its records."""
     cluster = cluster_with(WHOLE)
     epochs = {broker: cluster.image.brokers[broker].epoch for broker in (1, 2, 3)}
     cluster.stop(1, 2, 3)

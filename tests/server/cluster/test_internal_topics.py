@@ -54,8 +54,8 @@ def test_both_coordinators_have_the_same_replicas() -> None:
     for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
         new = internal_topic(cluster.image, SETTINGS, name, is_alone=False)
         cluster.apply(create_topic(cluster.image, SETTINGS, new, cluster.new_id())[1])
-        # The new broker would change the assignments of the second topic, if they did not follow
-        # the first topic's.
+        # The new broker would change the assignments of the second topic, if these did not follow
+        # the assignments of the first topic.
         cluster.register(5 if name == CONSUMER_OFFSETS else 6)
     offsets, transactions = (
         [found.replicas for found in cluster.image.topics[name].partitions]

@@ -333,7 +333,7 @@ def test_a_cancellation_keeps_a_draining_leader_that_no_other_replica_can_replac
 
 
 def test_a_cancellation_needs_a_live_replica() -> None:
-    """Otherwise it would make the partition unavailable."""
+    """Otherwise a cancellation would make the partition unavailable."""
     cluster = cluster_with((1, 2))
     moved(cluster, (3, 4))
     join(cluster, 1, 3)
@@ -373,7 +373,8 @@ def test_an_unclean_election_takes_an_added_replica_last() -> None:
 
 
 def test_only_an_operator_elects_an_added_replica_that_may_be_empty() -> None:
-    """Its election completes the move, and the old replica would then delete the only records."""
+    """The election of an added replica completes the move, and the old replica would then delete
+    the only records."""
     cluster = cluster_with((1,), own={"unclean.leader.election.enable": "true"})
     cluster.stop(1)
     found = moved(cluster, (2,))

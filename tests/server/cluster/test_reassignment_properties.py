@@ -1,7 +1,7 @@
 """Whatever brokers, controller and reassignments do, a leader has every committed record.
 
-The model of the controller's properties, with a partition that moves between the brokers. A broker
-that loses its replica deletes the log.
+The model is the one of test_controller_properties.py, with a partition that moves between the
+brokers. A broker that loses its replica deletes the log.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def test_the_broker_epoch_is_the_revision_of_the_registration() -> None:
 
 
 def test_an_unregistered_broker_is_forgotten_and_comes_back_as_a_new_one() -> None:
-    """Whatever its directory has kept: nothing proves it any more."""
+    """Its directory may have kept all records, but nothing proves this any more."""
     cluster = Cluster((1, 5))
     epoch = cluster.image.brokers[5].epoch
     cluster.stop(5)

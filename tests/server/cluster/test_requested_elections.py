@@ -39,7 +39,7 @@ def code_of(outcome: Outcome) -> ErrorCode:
         (FOLLOWED, PREFERRED, (1,), NO_PREFERRED, FOLLOWED),
         (OFFLINE, PREFERRED, (2,), NO_PREFERRED, OFFLINE),
         (FOLLOWED, UNCLEAN, (), NOT_NEEDED, FOLLOWED),
-        # Whatever the topic's setting is: the operator decides.
+        # The operator decides, whatever the topic's setting is.
         (OFFLINE, UNCLEAN, (2,), ErrorCode.NONE, (1, (1,), (), ())),
         (OFFLINE, UNCLEAN, (1, 2), ErrorCode.NONE, (3, (3,), (), ())),
         (OFFLINE, UNCLEAN, (1, 2, 3), NONE_ELIGIBLE, OFFLINE),
@@ -96,8 +96,8 @@ def test_a_leader_with_an_unusable_log(kind: ElectionType, code: ErrorCode) -> N
 
 
 def test_a_stale_election_changes_nothing() -> None:
-    """Any broker elects, without the key of the controller: the revision of the partition and the
-    registration of the new leader decide."""
+    """Any broker may elect, so the write does not depend on the controller's key. It depends on the
+    revision of the partition and on the registration of the new leader."""
     cluster = cluster_with(FOLLOWED)
     writes = requested_elections(cluster.image, RULES, PREFERRED, [NAME]).writes
     cluster.restart(1)

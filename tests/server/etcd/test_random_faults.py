@@ -1,4 +1,4 @@
-"""Drawn faults of all members: in the end, an image that follows the store agrees with etcd, no
+"""Drawn faults of all members. In the end, an image that follows the store agrees with etcd. No
 write with a response is lost, and no write was carried out twice."""
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ async def test_calls_log_in_again_after_the_end_of_the_token(secured: Secured) -
 
 
 async def test_a_watch_that_resumes_logs_in_again(secured: Secured) -> None:
-    """An idle broker only renews its lease, which needs no token. So the watch finds out by
-    itself."""
+    """An idle broker only renews its lease, which needs no token. So the watch itself must find out
+    that its token has ended."""
     prefix = "/resumed/"
     async with (
         opened(secured.url, prefix=prefix, password=PASSWORD) as store,

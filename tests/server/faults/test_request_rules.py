@@ -1,4 +1,5 @@
-"""The rule for a request: the first that fits its API, topic and client, as often as it applies."""
+"""A request gets the first rule that fits its API, topic and client. A rule applies as many times
+as it says."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Three replicas with drawn fetches, kills, elections and changes of the ISR: no committed record
-is ever lost, and logs that agree at an offset and epoch agree below it (KIP-101, KIP-320)."""
+is ever lost, and logs with the same offset and epoch are equal below that offset (KIP-101,
+KIP-320)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A connection writes by the rights and to the partitions of this moment, although the broker keeps
-what it has found out about the connection's topics."""
+"""The rights and the partitions at the moment of a write count, although the broker keeps what it
+has found out about a connection's topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One request is in flight to a broker, and what gathers meanwhile goes into the next request."""
+"""One request is in flight to a broker. The items that gather meanwhile go into the next
+request."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ async def test_a_marker_without_a_response_is_retried_or_fails(what_happens: str
 
 
 async def test_markers_that_gather_are_sent_in_one_request() -> None:
-    """One request is in flight to a broker, as from Kafka's TransactionMarkerChannelManager."""
+    """Only one request is in flight to a broker, as in Kafka's TransactionMarkerChannelManager."""
     link = UnsentLink()
     leader = leader_over(link)
     leader.send(work(), TOPIC[:1], lambda *answer: None)

@@ -28,7 +28,7 @@ def image_with(*broker_ids: int) -> ClusterImage:
 
 
 async def test_requests_to_a_broker_that_has_left_end_at_once() -> None:
-    """Without this, they would wait for their timeout of 30 s."""
+    """Otherwise the requests would wait for their timeout of 30 s."""
     images = [image_with(1, 2), image_with(1)]
     others = OtherBrokers(1, lambda: images[0], "PLAINTEXT", None)
     leader = cast(RemoteLeader, others.markers.sender(2))

@@ -1,5 +1,5 @@
-"""A broker decides each administrative request from an image that has all earlier changes, also
-those of other brokers that its watch has not shown yet."""
+"""A broker decides each administrative request from an image that has all earlier changes, even
+changes by other brokers that its watch has not shown yet."""
 
 from __future__ import annotations
 
@@ -388,7 +388,7 @@ async def test_a_cancelled_call_does_not_stop_the_others(cluster: Cluster) -> No
 
 
 async def test_changes_of_foreign_keys_end_no_barrier_late(cluster: Cluster) -> None:
-    """No watch shows their revisions, so a key of the barrier is written."""
+    """No watch shows the revisions of foreign keys, so the barrier writes a key of its own."""
     cluster.view.foreign = 1_000_000
     before = cluster.second.image
     assert await cluster.second.catch_up() is None

@@ -100,7 +100,7 @@ async def test_when_the_controller_ends_another_broker_becomes_it_and_decides(
 async def test_a_broker_that_becomes_the_controller_again_looks_at_everything(
     brokers: Brokers,
 ) -> None:
-    """Another controller may have ended before it has decided."""
+    """The controller in between may have ended before it had decided everything."""
     first = await brokers.start(1)
     await first.create_topics([NewTopic("t")])
     store = brokers.store

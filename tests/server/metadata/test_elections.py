@@ -87,7 +87,8 @@ async def test_any_broker_elects_all_leaders_also_if_partitions_change_meanwhile
 async def test_a_replica_that_is_in_sync_again_is_elected_by_a_broker_that_did_not_know_it(
     brokers: Brokers,
 ) -> None:
-    """As after a restart: a tool has seen the ISR at another broker, with a newer image."""
+    """This happens after a restart: a tool has seen the ISR at another broker, which has a newer
+    image."""
     _, second = await imbalanced(brokers)
     topic = second.image.topics["t"]
     whole = brokers.store.entries[records.partition_key(topic.id_text, 0)].value

@@ -188,7 +188,7 @@ async def test_the_exit_monitor_has_each_lease_before_the_registration(brokers: 
 async def test_the_exit_monitor_remains_until_the_registration_has_ended(
     brokers: Brokers, store_fails: bool
 ) -> None:
-    """It ends the registration that a stop without etcd could not end."""
+    """The monitor ends the registration that a stop without etcd could not end."""
     membership = (await brokers.start(1)).membership
     monitor = membership._exit_monitor = NotedLeases(lambda: 0)
     brokers.store.is_cut_off = store_fails
@@ -292,8 +292,8 @@ def restored(store: MemoryStore) -> None:
 async def test_b23_a_broker_does_not_register_in_a_store_that_lost_its_metadata(
     brokers: Brokers, lose: Callable[[MemoryStore], None]
 ) -> None:
-    """Its image is that of the lost store. It would lead partitions that the store does not
-    have."""
+    """The broker has the image of the lost store. With a registration, it would lead partitions
+    that the store does not have."""
     metadata = await brokers.start(1)
     with structlog.testing.capture_logs() as logged:
         lose(brokers.store)

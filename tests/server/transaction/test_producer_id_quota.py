@@ -65,7 +65,7 @@ def test_h60_a_principal_has_its_own_limit_at_all_its_addresses() -> None:
     elsewhere = Client("c", "/10.0.0.2", "User:alice")
     assert given_to(quota, quota_client(alice), 0, 3) == 3
     assert given_to(quota, quota_client(elsewhere), 0, 9) == 2
-    # Others at the same address have limits of their own.
+    # Other principals at the same address have limits of their own.
     assert given_to(quota, quota_client(bob), 0, 9) == 5
     assert given_to(quota, quota_client(Client("c", "/10.0.0.1")), 0, 9) == 5
     assert given_to(quota, quota_client(Client("c", "/10.0.0.1")), 0) == 0

@@ -97,7 +97,8 @@ def test_h49_an_unassigned_id_of_a_principal_is_known_as_such() -> None:
     ids.take(ALICE)
     ids.take()
     given = {149: True, 150: True, 151: False, 1_149: False, 2_000: True, 2_001: False}
-    # No block has these: a principal's block begins at a multiple of the size of blocks.
+    # 1,150 is in no present block, because a principal's block begins at a multiple of the block
+    # size.
     given |= {1_150: True, 2_999: False, 3_000: False, -1: True}
     assert {producer_id: ids.is_given(producer_id) for producer_id in given} == given
     for _ in range(999):

@@ -1,5 +1,5 @@
-"""The checker finds a missing copy, a second copy, a copy of a record that is not below the
-committed offset, and a copy of a record that does not exist."""
+"""The checker finds a missing copy and a second copy. It also finds copies of records that are not
+below the committed offset, or do not exist."""
 
 from __future__ import annotations
 

@@ -52,9 +52,8 @@ STATES: Final = {
 
 
 class Point(NamedTuple):
-    """A point, at the `nth` append of a place. `state` and `partitions`: the transaction's state
-    and its number of partitions that the next coordinator must find in its log if the coordinator
-    is lost at this point."""
+    """A point, at the `nth` append of a place. If the coordinator is lost at this point, the next
+    one must find the transaction in its log with this `state` and this number of `partitions`."""
 
     name: str
     moment: Moment

@@ -26,8 +26,8 @@ _numbers = itertools.count(1)
 
 
 class Run:
-    """One sequence on both. Both begin at the same revision, with one lease, and without a key in
-    the run's prefix."""
+    """One sequence of requests to both etcds. Both begin at the same revision, with one lease, and
+    without a key in the run's prefix."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -55,8 +55,8 @@ class Run:
         return "0" if index is None else str(1_000_000_000_000 + 10 * self.number + index)
 
     def revision(self, back: int) -> str:
-        """Return the revision that is `back` before the newest, at least that of the start. -1 is a
-        future revision."""
+        """Return the revision that is `back` before the newest, but none before the start of the
+        run. With -1, return a future revision."""
         return str(max(self.state.kv.revision - back, self.start))
 
     def check(self, path: str, body: Document) -> None:

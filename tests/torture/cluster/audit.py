@@ -138,7 +138,7 @@ def audit_writer(
 
 
 def audit_transactions(address: str, verdict: Verdict) -> None:
-    """No transaction may stay open."""
+    """Check that no transaction stays open."""
     with Admin(address) as admin:
         try:
             wait_until(

@@ -59,7 +59,7 @@ def test_the_gap_is_the_longest_time_between_two_acknowledgments() -> None:
 
 
 def replica(folder: Path, *batches: bytes | bytearray) -> Path:
-    """Write a log with batches of a record each, and return the data directory."""
+    """Write a log with batches of one record each, and return the data directory."""
     place = folder / "t-0"
     place.mkdir(parents=True)
     for offset, batch in enumerate(batches):

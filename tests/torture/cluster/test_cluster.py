@@ -13,7 +13,8 @@ from tests.torture.cluster.run import ClusterTorture
 __all__ = ["etcd_program"]
 
 SEED = 20_260_101
-# Faults of each half of the network and of each kind of process, and one of three sessions.
+# One fault for each part of the network and each kind of process, and one that lasts three
+# sessions.
 KINDS = (
     "kill -9 of a broker",
     "cut between two brokers",

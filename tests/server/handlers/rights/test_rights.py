@@ -50,8 +50,8 @@ class Client(NamedTuple):
 
 
 def clients(number: int, case: Case) -> Iterator[Client]:
-    """Yield the clients of a row: all rights, then for each right, a client without it, and clients
-    that have it for another name or another host only."""
+    """Yield the clients of a row. The first has all rights. Then, for each right, come a client
+    without it, and clients that have it for another name or another host only."""
     needs = [need.right for need in case.needs]
     sufficient = [(right, right.resource.name, HOST) for right in needs]
     yield Client(f"{number}-sufficient", tuple(sufficient), case.allowed)

@@ -278,7 +278,7 @@ def test_an_unknown_user_gets_the_messages_of_a_wrong_password(mechanism: ScramM
 
 
 def test_the_salt_of_an_unknown_user_stays_the_same() -> None:
-    """It depends on the name, the mechanism and the secret."""
+    """The salt depends on the name, the mechanism and the secret."""
 
     def salt(name: str, mechanism: ScramMechanism, secret: bytes) -> bytes:
         first = challenged(exchange(mechanism, secret), f"n,,n={name},r=abc".encode())

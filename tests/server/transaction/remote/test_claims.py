@@ -81,7 +81,8 @@ def test_the_claim_of_an_init_that_is_not_written_is_forgotten(
 
 
 def test_the_claim_of_an_id_that_expires_is_forgotten() -> None:
-    """If a departure was sent before the claim, it finds that the id has left the group."""
+    """A departure that was sent before the claim finds, when it arrives, that the id has left the
+    group."""
     cluster = Brokers()
     init(cluster, G)
     transactions, shard = cluster.coordinator(G).transactions, shard_of(cluster)

@@ -158,7 +158,7 @@ def test_a_shard_in_a_newer_epoch_half_way_is_searched_again(shard: int, after: 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_a_shard_that_is_loaded_again_half_way_is_searched_again(shard: int) -> None:
-    """The epoch may be the same: that of a topic that was deleted and created again."""
+    """The epoch may be the same, if the topic was deleted and created again."""
     files = written_by_a_single_broker(NAMES)
     for after in range(3 * SHARDS):
         cluster = first_start(files.after_kill(), steps_per_slice=2)
@@ -302,7 +302,8 @@ def test_the_search_begins_before_the_first_request() -> None:
 def test_the_search_does_not_begin_while_a_shard_is_being_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It would miss the ids of that shard, and the search of all shards would repeat its work."""
+    """An earlier search would miss the ids of that shard, and the search of all shards would repeat
+    its work."""
     cluster = first_start(written_by_a_single_broker(NAMES))
     runtime = cluster.brokers[1].transactions.runtime
     loads: list[Steps[None]] = []

@@ -471,8 +471,8 @@ def test_b27_an_id_has_one_owner_whatever_happens(seed: int, flush_on_ack: bool)
 
 @pytest.mark.parametrize("group_id", [G, H])
 def test_a_departure_is_a_record_even_where_the_id_is_unknown(group_id: str) -> None:
-    """A deposed leader, which may not know the id any more, cannot commit it, and so cannot say
-    that the id has left."""
+    """A deposed leader, which may not know the id any more, cannot commit the record. So it cannot
+    say that the id has left."""
     cluster = Brokers()
     init(cluster, G)
     coordinator = cluster.coordinator(group_id).transactions

@@ -56,7 +56,7 @@ def test_the_missing_markers_of_a_decided_transaction_are_refused_and_the_writte
 
 @pytest.mark.parametrize("how", ["no leader", "lost call"])
 def test_no_marker_is_allowed_while_a_shard_is_unavailable(how: str) -> None:
-    """That shard may have the transaction."""
+    """The unavailable shard may have the transaction."""
     cluster = Brokers()
     producer = init(cluster, None)
     assert begin(cluster, None, producer) is NONE
