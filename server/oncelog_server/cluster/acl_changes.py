@@ -48,7 +48,7 @@ def create_acls(image: ClusterImage, created: Iterable[tuple[Pattern, Acl]]) -> 
 
 
 def matching_acls(image: ClusterImage, chosen: AclFilter) -> Steps[list[tuple[Pattern, Acl]]]:
-    """Return the rules that a filter chooses, in steps of a rule."""
+    """Return the rules that a filter chooses. Each step checks one rule."""
     found = []
     for pattern, acls in image.acls.items():
         yield

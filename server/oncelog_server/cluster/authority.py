@@ -1,8 +1,8 @@
 """The time for which a broker may act on its registration.
 
 Safety does not rest on this time: each write of metadata compares revisions, and acks=all waits for
-followers that follow the present leader. It limits how long a broker that the cluster has given up
-responds to acks=0 and acks=1, and serves reads and coordinators from memory.
+followers that follow the present leader. It limits how long a broker that does not know yet that it
+is fenced still responds to acks=0 and acks=1, and serves reads and coordinators from memory.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-# The store's clock may run so much faster than the broker's.
+# The fraction by which the store's clock may run faster than the broker's.
 CLOCK_DRIFT: Final = 0.01
 # Covers the work between the check and the response.
 MARGIN_MS: Final = 200

@@ -24,7 +24,8 @@ class Batch(msgspec.Struct, Generic[T], frozen=True):
 
 class Batches(Generic[T]):
     """Transactions in the order of their changes. Each has the conditions `fence`, and the
-    conditions of its changes. A condition that several changes have is in a transaction once."""
+    conditions of its changes. A condition that several changes share is in a transaction only
+    once."""
 
     def __init__(self, fence: Sequence[Compare]) -> None:
         self._fence = tuple(fence)

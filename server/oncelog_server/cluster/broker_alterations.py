@@ -56,8 +56,9 @@ def alter_broker(
     the name ALL_BROKERS. Return no writes if nothing changes.
 
     `settings` are those of this broker. Raises Refused with INVALID_REQUEST for a setting that is
-    not dynamic or not valid, with INVALID_CONFIG for a change of min.insync.replicas that the
-    election of leaders forbids: all brokers must have the same value, and must keep it.
+    not dynamic or not valid. Raises Refused with INVALID_CONFIG if min.insync.replicas changes for
+    a single broker, or is removed for all brokers: the election of leaders needs a value that all
+    brokers share.
     """
     found = image.broker_config(name)
     before = found.settings

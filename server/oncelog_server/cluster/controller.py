@@ -82,8 +82,8 @@ def remove_orphans(image: ClusterImage) -> list[Write]:
     """Return the writes that delete the partition records without a topic.
 
     The records of a topic that is being created stay: its last transaction would otherwise make a
-    topic without partitions. Each delete compares the record's revision, and that no creation of
-    this topic has begun.
+    topic without partitions. Each delete has two conditions: the record is unchanged, and no
+    creation of this topic has begun.
     """
     batches = _batches(image)
     for orphan in image.orphans():

@@ -1,8 +1,8 @@
 """A broker that stops gives its partitions to other replicas first (Kafka's controlled shutdown).
 
-The broker writes `draining/<id>`. The controller then moves its leaders and takes it out of every
-ISR, unless no other replica can lead (`partition_change.py`), and no leader adds it to an ISR
-(`isr_changes.py`).
+The broker writes `draining/<id>`. The controller then elects other leaders for the broker's
+partitions, and takes the broker out of every ISR. A partition that no other replica can lead stays
+with the broker (`partition_change.py`). No leader adds the broker to an ISR (`isr_changes.py`).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def led_by(image: ClusterImage, broker_id: int) -> list[TopicPartition]:
 def still_to_move(
     image: ClusterImage, broker_id: int, led: Iterable[TopicPartition]
 ) -> list[TopicPartition]:
-    """Return those of `led` that the broker still leads, although another replica is alive and
-    does not drain. This replica leads the partition as soon as it is in the ISR."""
+    """Return those of `led` that the broker still leads, although another replica is alive and does
+    not drain. The other replica becomes the leader as soon as it is in the ISR."""
     return [name for name in led if _is_to_move(image, broker_id, name)]
 
 

@@ -23,8 +23,8 @@ _MAX_REASON: Final = 200
 
 
 class Unserved(msgspec.Struct, frozen=True):
-    """The replicas of a broker with the reason of each. `offline` serve nothing. `refusing` take no
-    append, but can be read."""
+    """The replicas that a broker cannot serve, each with the reason. `offline` serve nothing.
+    `refusing` take no append, but can be read."""
 
     offline: Mapping[TopicPartition, str] = {}
     refusing: Mapping[TopicPartition, str] = {}
@@ -42,11 +42,11 @@ def failed_replica_writes(
     broker cannot serve. The keys end with the registration: they have the lease `lease_id`, and
     each write compares the registration.
 
-    A replica that only refuses appends is listed if the others can take them: without it, the ISR
-    is at least the min ISR. Otherwise readers would lose their leader, and producers would win
-    nothing. The write compares that these others are still not listed, because the disks of a
-    cluster may become full at the same moment. A partition that is unknown, or has no replica on
-    the broker, is not listed.
+    A replica that only refuses appends is listed if the rest of the ISR has at least min ISR
+    members that can serve. Otherwise readers would lose their leader, and producers would win
+    nothing. A condition of the write is that these other members are still not listed, because the
+    disks of a cluster may become full at the same moment. A partition that is unknown, or has no
+    replica on the broker, is not listed.
     """
     batches: Batches[Replica] = Batches([Created(records.broker_key(broker_id), broker_epoch)])
     wanted: dict[Replica, str] = {}

@@ -121,8 +121,9 @@ class ClusterImage(msgspec.Struct, frozen=True):
     revision: int = 0
     cluster_id: str = ""
     absolute_hash: bool = False
-    # The revision at which the metadata was restored after a loss, 0 if it never was, and the
-    # newest revision before the loss that it includes (`RestoredRecord`).
+    # `restored_at` is the revision at which the metadata was restored after a loss, 0 if it never
+    # was. `restored_revision` is the newest revision before the loss that the restored metadata
+    # includes (`RestoredRecord`).
     restored_at: int = 0
     restored_revision: int = 0
     controller_id: int = -1
@@ -132,20 +133,20 @@ class ClusterImage(msgspec.Struct, frozen=True):
     draining: Mapping[int, int] = msgspec.field(default_factory=dict)
     failed: Mapping[Replica, int] = msgspec.field(default_factory=dict)
     creating: Mapping[bytes, int] = msgspec.field(default_factory=dict)
-    # Dynamic settings by `<resource>/<name>`. The mapping is another object after each change.
+    # Dynamic settings by `<resource>/<name>`. Each change makes a new mapping.
     configs: Mapping[str, ConfigImage] = msgspec.field(default_factory=dict)
     topics: Mapping[str, TopicImage] = msgspec.field(default_factory=dict)
     features: Mapping[str, int] = msgspec.field(default_factory=dict)
     features_epoch: int = -1
     # Deleted topics by id. The entry of a topic is removed after its last folder.
     deletions: Mapping[bytes, DeletionRecord] = msgspec.field(default_factory=dict)
-    # The access rules by pattern. The mapping is another object after each change of a rule.
+    # The access rules by pattern. Each change of a rule makes a new mapping.
     acls: Mapping[Pattern, tuple[Acl, ...]] = msgspec.field(default_factory=dict)
     # The credentials by mechanism and user.
     scram_credentials: Mapping[ScramUser, ScramCredential] = msgspec.field(default_factory=dict)
-    # The quotas of clients by entity. The mapping is another object after each change of a quota.
+    # The quotas of clients by entity. Each change of a quota makes a new mapping.
     quotas: Mapping[Entity, EntityLimits] = msgspec.field(default_factory=dict)
-    # The owners of producer ids by block. The mapping is another object after each new owner.
+    # The owners of producer ids by block. Each new owner makes a new mapping.
     producer_id_owners: Mapping[int, Principal] = msgspec.field(default_factory=dict)
     _names: Mapping[bytes, str] = msgspec.field(default_factory=dict)
     # The revision that last wrote the record of an entity's quotas, of a pattern, and of a

@@ -23,9 +23,9 @@ def internal_topic(
     """Return an internal topic to create, with the settings that Kafka gives it.
 
     A broker that is a cluster by itself (`is_alone`) works without settings: the topic has a single
-    replica. In a cluster it has as many replicas as the settings say. Then both coordinators have
-    the same replicas for partitions of the same number. __oncelog_sink has no records: it exists
-    because offsets can be committed only for an existing topic.
+    replica. In a cluster it has as many replicas as the settings say. If possible, partitions of
+    the same number have the same replicas for both coordinators. __oncelog_sink has no records: it
+    exists because offsets can be committed only for an existing topic.
 
     Raises Refused with COORDINATOR_NOT_AVAILABLE while too few brokers of the cluster are alive.
     Raises ValueError if `name` is no internal topic.

@@ -38,7 +38,7 @@ class IsrChange(msgspec.Struct, frozen=True):
 
 
 class Leader(msgspec.Struct, frozen=True):
-    """The registration in which a broker changes the ISR of its partitions."""
+    """The registration under which a broker changes the ISR of its partitions."""
 
     broker_id: int
     broker_epoch: int
@@ -61,9 +61,9 @@ def isr_writes(
 ) -> IsrWrites:
     """Return the transactions for the proposed changes.
 
-    Each compares the leader's registration: a leader with an ended lease changes nothing. It also
-    compares the partition epochs. For each follower to add, it compares the registration, and that
-    the follower does not drain. Other members keep the epoch that is recorded for them.
+    Each transaction has conditions. The leader's registration still exists: a leader with an ended
+    lease changes nothing. The partition epochs are unchanged. Each follower to add has the same
+    registration, and does not drain. Other members keep the epoch that is recorded for them.
     """
     batches: Batches[IsrChange] = Batches(
         [Created(records.broker_key(leader.broker_id), leader.broker_epoch)]

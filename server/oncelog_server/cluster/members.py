@@ -147,8 +147,8 @@ def _config(suffix: str, entry: Entry | None) -> tuple[str, ConfigImage | None]:
     )
 
 
-# The beginning of a key -> the field of ClusterImage, and what returns the key and the value of an
-# entry in that field. The value is None if the key was deleted.
+# The beginning of a key -> the field of ClusterImage, and the function that returns the key and the
+# value in this field. The value is None if the key was deleted.
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[str, Entry | None], tuple[Any, Any]]]]] = {
     records.BROKERS: ("brokers", _broker),
     records.REGISTRATIONS: ("registrations", _registration),

@@ -1,8 +1,8 @@
 """The next ISR, ELR and leader of a partition, for the brokers that an image shows.
 
-The rules are those of Kafka's PartitionChangeBuilder (KIP-966, KIP-455). Membership carries the
-broker epoch in which it was earned: after a restart a member counts only if its data
-directory has kept every record that it had in that epoch (KIP-903).
+The rules are those of Kafka's PartitionChangeBuilder (KIP-966, KIP-455). Each member has the broker
+epoch in which it became a member. After a restart, it counts only if its data directory has kept
+every record that it had in that epoch (KIP-903).
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def add_change(
     partition: PartitionImage,
     record: PartitionRecord,
 ) -> None:
-    """Add the change of a partition. A new leader must still be in the same registration."""
+    """Add the change of a partition. A new leader must still have the registration that the image
+    shows."""
     key = records.partition_key(topic.id_text, partition.partition)
     compare: list[Compare] = [Written(key, partition.partition_epoch)]
     if record.leader != NO_LEADER and record.leader_epoch != partition.leader_epoch:
@@ -165,11 +166,11 @@ def next_record(
     candidates = Candidates(image, partition)
     is_alone = partition.replicas == partition.isr == (partition.leader,)
     if is_alone and wanted is None and candidates.serves(partition.leader):
-        # A single broker's start decides this for each partition: this case halves the time.
+        # A single broker's start decides this for each partition. The shortcut halves the time.
         return _leads_alone(partition, candidates.present_epoch(partition.leader))
     isr = live_members(candidates, partition)
-    # Membership counts by the replicas before the change: while there are others, a replica that
-    # may have lost records is no member.
+    # Members are chosen by the replicas before the change: if there were other replicas, a replica
+    # that may have lost records is no member.
     before, partition = partition, _assigned(rules, topic, partition, wanted, isr)
     isr = {broker_id: isr[broker_id] for broker_id in isr if broker_id in partition.replicas}
     recorded = members_of(partition.isr, partition.isr_epochs)
@@ -194,7 +195,7 @@ def next_record(
         found = _unclean(candidates, partition, has_members=bool(elr), may_be_empty=rules.is_forced)
         if found != NO_LEADER:
             isr, elr = {found: candidates.present_epoch(found)}, {}
-    # A leader from outside of the old ISR may be the replica that was still missing.
+    # A leader from outside of the old ISR may be the last replica that the reassignment needs.
     partition = _assigned(rules, topic, partition, None, isr)
     if len(isr) >= rules.min_isr(topic, partition):
         # From here on, records are committed without the members of the ELR.
@@ -271,8 +272,9 @@ def _elr(candidates: Candidates, partition: PartitionImage, isr: Members, min_is
     """Return the ELR next to the ISR `isr`, in the order of the replicas.
 
     While the ISR is below the min ISR, the high watermark stands still. So the members of the old
-    ISR and ELR have every committed record, unless a restart has lost some. A failed replica is a
-    member only if it is the last: its disk may have lost what the broker has written.
+    ISR and ELR have every committed record, unless a restart has lost some. Failed replicas are
+    members only if the ISR is empty and no other member is left: their disks may have lost what the
+    brokers have written.
     """
     if len(isr) >= min_isr:
         return {}
@@ -295,7 +297,8 @@ def _first(partition: PartitionImage, members: Members) -> int:
 
 def staying_members(candidates: Candidates, partition: PartitionImage) -> Members:
     """Return the ISR of a draining leader that no other replica can replace, {} without such a
-    leader. Its partition is served until the broker stops. Kafka makes it leaderless at once."""
+    leader. The partition is served until the broker stops. Kafka makes the partition leaderless at
+    once."""
     recorded = members_of(partition.isr, partition.isr_epochs)
     staying = {
         broker_id: epoch
@@ -316,7 +319,7 @@ def _unclean(
 
     A replica that is being added may be empty. Its election would complete the reassignment, and
     the brokers of the other replicas would delete their logs. So it comes last, and only with
-    `may_be_empty`: an operator requests the election.
+    `may_be_empty`, which stands for an election that an operator requests.
     """
     last = partition.last_known_elr
     replicas = sorted(partition.replicas, key=partition.adding.__contains__)

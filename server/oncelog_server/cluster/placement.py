@@ -40,10 +40,10 @@ class Placeable(msgspec.Struct, frozen=True):
 
 
 def start_for(name: str, topic_id: bytes) -> int:
-    """Return the place of a topic's first leader. It spreads the leaders of topics over the
-    brokers. Otherwise the first broker would lead every topic with a single partition. Both
-    coordinators begin at the same place: the offsets and the transaction of an application then
-    often have the same leader."""
+    """Return the place of a topic's first leader. It depends on the topic's id, to spread the
+    leaders of topics over the brokers. Otherwise the first broker would lead every topic with a
+    single partition. The topics of both coordinators begin at the same place: the offsets and the
+    transaction of an application then often have the same leader."""
     return 0 if is_internal(name) else crc32(topic_id)
 
 
@@ -108,7 +108,8 @@ def _alternating(racks: Racks) -> list[int]:
 
 
 def _spread(candidates: Sequence[int], racks: Racks, count: int) -> Assignment:
-    """Return `count` of the candidates in their order, but those in a further rack first."""
+    """Return `count` of the candidates: first the first candidate of each rack, then the others,
+    each in their order."""
     if len(set(racks.values())) < 2:
         return tuple(candidates[:count])
     chosen: list[int] = []

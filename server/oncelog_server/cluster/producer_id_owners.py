@@ -1,8 +1,8 @@
 """The owners of producer ids. An id belongs to the principal for which its block was taken. Other
 principals may not use it (KIP-98, section Authorization, leaves this open; scenario H49).
 
-An id of a block without an owner belongs to every principal: ids of User:ANONYMOUS, and ids that an
-older release has assigned.
+An id of a block without an owner belongs to every principal. Such ids are those of User:ANONYMOUS,
+and those that an older release has assigned.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def _altered(image: ClusterImage, alteration: QuotaAlteration) -> EntityLimits:
 def matching_quotas(
     image: ClusterImage, chosen: QuotaFilter
 ) -> Steps[list[tuple[Entity, EntityLimits]]]:
-    """Return the quotas of the entities that a filter matches, in steps of an entity."""
+    """Return the quotas of the entities that a filter matches. Each step checks one entity."""
     found = []
     for entity, limits in image.quotas.items():
         yield

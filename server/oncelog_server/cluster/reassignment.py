@@ -34,9 +34,10 @@ class Reassignment(msgspec.Struct, frozen=True):
     def towards(self, target: Sequence[int]) -> Reassignment:
         """Return the reassignment to the replicas `target`, which replaces one in progress.
 
-        A replica that the replaced reassignment adds is still to be added. So a request may be
-        repeated, and a later cancellation removes all replicas that were added. Kafka forgets such
-        replicas if the new target has others to add.
+        A replica of the target that the replaced reassignment adds stays in `adding`. So a request
+        may be repeated, and a later cancellation removes this replica. Kafka forgets such replicas
+        if the new target has others to add. A replica that the new target leaves out moves to
+        `removing`, and a later cancellation keeps it.
         """
         original = _without(self.replicas, self.adding)
         removing = tuple(sorted(_without(self.replicas, target)))
@@ -52,10 +53,10 @@ class Reassignment(msgspec.Struct, frozen=True):
         """Return the replicas after the reassignment. Return None unless it is in progress and can
         be completed with the ISR `isr`.
 
-        All added replicas must be in the ISR, and at least one replica of the target. If there will
-        be fewer replicas, all of the target must be in the ISR: the ISR must not become smaller
-        than necessary. Nor may it fall below `min_isr`: a committed record could then be on fewer
-        brokers than min.insync.replicas promises. Kafka has no such limit.
+        The ISR must contain all added replicas, and at least one replica of the target. If there
+        will be fewer replicas, the ISR must contain the whole target, so that it does not become
+        smaller than necessary. Nor may the ISR fall below `min_isr`: a committed record could then
+        be on fewer brokers than min.insync.replicas promises. Kafka has no such limit.
         """
         target = self.target
         left = sum(replica in isr for replica in target)

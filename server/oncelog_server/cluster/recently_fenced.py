@@ -20,8 +20,8 @@ LISTED_MS: Final = 5_000
 
 
 class RecentlyFenced:
-    """Follows the image. A broker that has moved its leaders before it stopped is not kept: clients
-    have seen the new leaders."""
+    """Follows the image. A broker that has moved its leaders before it stopped is not listed:
+    clients have seen the new leaders."""
 
     def __init__(self, boottime_ms: Callable[[], int]) -> None:
         self._boottime_ms = boottime_ms

@@ -49,7 +49,7 @@ class RegistrationRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     broker with this key and without `brokers/<id>` is fenced.
 
     The transaction that registers the broker also writes this key, so its mod revision is the
-    broker epoch. A later write must set `broker_epoch`; 0 stands for the mod revision.
+    broker epoch. A later write of this key must set `broker_epoch`; 0 stands for the mod revision.
     `clean_stop_epoch` is the broker epoch in the directory's mark of a clean stop, 0 without it.
     `flush_on_ack` says that this registration acknowledges only records that are on disk.
     """
@@ -110,10 +110,11 @@ class RestoredRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """`restored`: the metadata was written from an export or from data directories, because etcd
     had lost it. The mod revision identifies this restoration.
 
-    `revision` is the newest revision before the loss that the restored metadata includes. While
-    the restoration is not complete, there is no record of the cluster, and `source` says where the
+    `revision` is the newest revision before the loss that the restored metadata includes. While the
+    restoration is not complete, there is no record of the cluster, and `source` says where the
     metadata comes from: "etcd", "file" or "directories". With "etcd", `revision` is that of the
-    records that etcd had, and `cluster_id` and `absolute_hash` keep its record of the cluster.
+    records that etcd had, and `cluster_id` and `absolute_hash` keep the values of the record of the
+    cluster.
     """
 
     revision: int
@@ -207,8 +208,8 @@ class AclsRecord(msgspec.Struct, frozen=True):
 
 
 class ScramCredentialRecord(msgspec.Struct, frozen=True):
-    """`scram/<mechanism>/<user>`: the credential of a SCRAM user. The mechanism has its name of
-    SASL. In JSON, the salt and the keys are base64."""
+    """`scram/<mechanism>/<user>`: the credential of a SCRAM user. `<mechanism>` is the SASL name of
+    the mechanism. In JSON, the salt and the keys are base64."""
 
     salt: bytes
     stored_key: bytes

@@ -1,8 +1,8 @@
 """The registration of a broker: its two records, and the epochs that its data directory has kept.
 
-The broker epoch is the create revision of `brokers/<id>`. The registration is one transaction. It
-does not contain the key of the controller if other brokers use the store, because losing that race
-must not fail a registration.
+The broker epoch is the create revision of `brokers/<id>`. The registration is one transaction. If
+other brokers use the store, the transaction does not write the key of the controller: another
+broker may write this key first, and the registration must not fail for that.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from oncelog_server.cluster.records import BrokerRecord, EndpointRecord, Registr
 from oncelog_server.cluster.store import Created, Delete, Put, Write, Written
 from oncelog_server.refusal import Refused
 
-# Each restart without a loss adds an epoch. Members with an older epoch leave the ISR, as after a
-# loss. The controller confirms members long before so many restarts.
+# Maximum number of kept epochs. Each restart without a loss adds an epoch. A member with an epoch
+# that is no longer kept leaves the ISR, as after a loss. Long before so many restarts, the
+# controller records the present epoch of each member.
 KEPT_EPOCHS: Final = 8
 
 
@@ -87,7 +88,8 @@ def unregister(image: ClusterImage, broker_id: int) -> list[Write]:
     its replicas count as empty, because nothing is known of its directory.
 
     Raises Refused for an unknown broker (BROKER_ID_NOT_REGISTERED, Kafka's ClusterControlManager),
-    and for one that is alive: it would register again. Kafka fences it until its restart.
+    and for a live broker, because it would register again. Kafka fences a live broker until its
+    restart.
     """
     last = image.registrations.get(broker_id)
     if broker_id in image.brokers:

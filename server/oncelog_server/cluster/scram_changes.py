@@ -31,14 +31,14 @@ MAX_ALTERED_AT_ONCE: Final = MAX_OPERATIONS
 
 
 class ScramDeletion(NamedTuple):
-    """A credential to remove. `mechanism` is a code, maybe of no mechanism."""
+    """A credential to remove. `mechanism` is a code, which may be unknown."""
 
     user: str
     mechanism: int
 
 
 class ScramUpsertion(NamedTuple):
-    """A credential to add or replace. `mechanism` is a code, maybe of no mechanism."""
+    """A credential to add or replace. `mechanism` is a code, which may be unknown."""
 
     user: str
     mechanism: int
@@ -95,8 +95,8 @@ def _decided(
 ) -> tuple[WriteOperation, Written]:
     """Return the operation for a user, and its condition. Raises Refused.
 
-    If the first alteration of the user is invalid, raise its error. Otherwise a second alteration
-    of the user is the error.
+    If the first alteration of the user is invalid, its error is raised. Otherwise a second
+    alteration is refused.
     """
     alteration, *others = alterations
     user = _checked(image, alteration)
