@@ -15,7 +15,7 @@ from oncelog_server.etcd_gateway.requests import NEEDS_LEADER, WATCH
 
 # The pause after all members have failed.
 PAUSE_S: Final = 0.1
-# Another member may carry out the request.
+# After such a failure of one member, another member may be able to carry out the request.
 _OF_THIS_MEMBER: Final = frozenset({Failure.UNAVAILABLE, Failure.NO_LEADER})
 
 
@@ -28,7 +28,8 @@ class Timeouts(NamedTuple):
     is_repeatable: bool
 
 
-# An election of etcd takes about a second. The members first do not respond, then they refuse.
+# An election of etcd takes about a second. During the election, the members at first do not
+# respond, and then refuse.
 READ: Final = Timeouts(1.0, 5.0, is_repeatable=True)
 WRITE: Final = Timeouts(5.0, 5.0, is_repeatable=False)
 RENEWAL: Final = Timeouts(1.0, 1.0, is_repeatable=True)
@@ -69,7 +70,8 @@ class Calls:
             except OSError as error:
                 failure = error
             if isinstance(failure, EtcdError) and failure.failure is Failure.NO_LEADER:
-                # The member responds, so its other calls continue. It ends its watches by itself.
+                # The member responds, so other calls to it continue. The member itself ends its
+                # watches.
                 attempt.is_sent = False
                 self._members.leave(member)
             else:

@@ -17,7 +17,7 @@ class Login(NamedTuple):
 
 
 class Session:
-    """Without a login, requests have no token."""
+    """The broker's login, and its present token. If `login` is None, requests have no token."""
 
     def __init__(self, login: Login | None) -> None:
         self._login = login
@@ -35,6 +35,6 @@ class Session:
         return {"Authorization": self._token}
 
     def renew(self) -> bool:
-        """Drop the token, because it is not valid. Return False if there is no login."""
+        """Drop the token, because it is not valid. Return False if the broker does not log in."""
         self._token = None
         return self._login is not None

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
-# A watch may be so late.
+# The maximum delay of a watch.
 LATE_S: Final = 2.0
 
 

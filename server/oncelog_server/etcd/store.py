@@ -135,8 +135,9 @@ class EtcdStore:
         pause_s = FIRST_PAUSE_S
         while True:
             stream = WatchStream(self._prefix)
-            # A compaction also forgets the deletions at its own revision, and etcd serves a watch
-            # that begins there. A watch that begins one revision earlier raises Compacted instead.
+            # A compaction at a revision also forgets the deletions of this revision. A watch from
+            # this revision on would miss them without an error. A watch from one revision earlier
+            # raises Compacted.
             body = requests.watch_body(watched, max(following - 1, FIRST_REVISION))
             try:
                 async with (

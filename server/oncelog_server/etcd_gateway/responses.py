@@ -89,7 +89,7 @@ _DECODERS: Final = {
 
 def decoded(kind: type[R], body: bytes) -> R:
     """Return the response in `body`. Raises InvalidResponse."""
-    # A dict cannot say that the decoder under a type makes values of this type.
+    # The type of a dict cannot express that the decoder under a type returns values of this type.
     decoder: msgspec.json.Decoder[R] = _DECODERS[kind]  # type: ignore[index, assignment]
     try:
         return decoder.decode(body)

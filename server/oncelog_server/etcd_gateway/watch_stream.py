@@ -48,7 +48,7 @@ class WatchStream:
     def __init__(self, prefix: bytes) -> None:
         self._prefix = prefix
         self._unfinished = b""
-        # The newest revision of etcd in what has arrived.
+        # The newest revision of etcd in the received bytes.
         self.revision = 0
 
     def feed(self, data: bytes) -> Iterator[Changes]:

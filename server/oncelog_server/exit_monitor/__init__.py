@@ -1,2 +1,2 @@
-"""A process beside the broker's that ends the broker's registration when the broker's has died, or
-could not end it at its stop."""
+"""A second process, which ends the broker's registration if the broker's process has died, or has
+stopped and could not end the registration."""

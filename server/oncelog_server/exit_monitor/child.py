@@ -59,7 +59,8 @@ def _end(revocation: Revocation, monitored: Monitored, lease_id: int) -> None:
 
 def _say(monitored: Monitored, failure: str) -> None:
     """Print the outcome to the broker's standard error, because the broker no longer can. Then
-    close this stream: a supervisor may read it to its end before it starts the broker again."""
+    close this stream: a supervisor may read the stream to its end before it starts the broker
+    again."""
     text = f"the process of broker {monitored.broker_id} has ended, and was still registered: "
     if failure:
         text += "its registration ends with its session, or as soon as etcd responds: " + failure
@@ -72,13 +73,13 @@ def _say(monitored: Monitored, failure: str) -> None:
 
 def _close_inherited() -> None:
     """Close all descriptors except the standard streams. uvloop has copies of the broker's standard
-    streams, and this process inherits them. A copy of standard error would keep it open.
+    streams, and this process inherits them. A copy of standard error would keep that stream open.
 
     The loop covers only open descriptors, because a container may allow 2**30 of them.
     """
     for descriptor in map(int, os.listdir(_OPEN_DESCRIPTORS)):
         if descriptor > _STDERR:
-            with suppress(OSError):  # the descriptor of the list has been closed already
+            with suppress(OSError):  # listdir has closed its own descriptor already
                 os.close(descriptor)
 
 

@@ -1,5 +1,5 @@
-"""The lines that a broker writes to its exit monitor: one with what the monitor needs to call etcd,
-then the id of each lease, the latest last."""
+"""The lines that a broker writes to its exit monitor. The first line has all values that the
+monitor needs to call etcd. Each later line has the id of a lease, which replaces the one before."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _END = b"\n"
 
 
 class Monitored:
-    """The broker of a monitor, and the etcd with its lease.
+    """The broker that a monitor watches, and the etcd with the broker's lease.
 
     `members` are host, port and TLS of each member. `tls` are the fields of `TlsSettings`, with
     secrets as text, None without TLS. After `session_s`, the lease has ended by itself. The broker
-    writes this to a pipe and never to a command line, because it has passwords.
+    writes these values to a pipe and never to a command line, because they include passwords.
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class ExitMonitorProcess(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
         self._starting: asyncio.Task[None] | None = None
         self._restart: asyncio.TimerHandle | None = None
-        # Set while a process runs, and done when it has ended.
+        # Set while a process runs; done when the process has ended.
         self._exited: asyncio.Future[None] | None = None
         self._is_closed = False
 
@@ -73,7 +73,7 @@ class ExitMonitorProcess(asyncio.SubprocessProtocol):
                 stderr=None,
                 start_new_session=True,
             )
-        except Exception as error:  # also after a defect, another attempt is made
+        except Exception as error:  # another attempt follows, also after a defect
             self._close_transport()
             self._ended(str(error), error)
 
@@ -92,7 +92,7 @@ class ExitMonitorProcess(asyncio.SubprocessProtocol):
             self._starting.cancel()
         self._close_transport()
         if self._exited is not None:
-            # A loop that is closed before its process has ended logs a defect.
+            # If the loop were closed before the process has ended, the loop would log a defect.
             await asyncio.wait([self._exited], timeout=CLOSE_S)
 
     # --- the child

@@ -1,5 +1,5 @@
-"""One call to etcd, as short as possible: it is made while a host may be out of memory or busy, so
-it needs no event loop, and imports nothing that was not imported at the start.
+"""One call to etcd, as short as possible. The host may be out of memory or busy at the time of the
+call. So the call needs no event loop, and everything that it imports is imported at the start.
 
 The broker itself calls etcd by `oncelog_server.etcd`.
 """
@@ -34,8 +34,8 @@ class Revocation:
         self._login = monitored.login
         self._tls = monitored.tls
         if self._tls is not None:
-            # Each format of stores has its own imports. A store that cannot be read now may be
-            # readable when it is needed.
+            # Making a context imports the code for the formats of the key store and the trust
+            # store. A store that cannot be read now may be readable at the call.
             with suppress(OSError, ValueError):
                 self._context()
 
@@ -46,7 +46,7 @@ class Revocation:
         for host, port, has_tls in self._members:
             try:
                 failure = self._end(host, port, lease_id, has_tls=has_tls)
-            except (OSError, ValueError) as error:  # ValueError: a certificate, or no HTTP
+            except (OSError, ValueError) as error:  # ValueError: an invalid certificate, or no HTTP
                 failure = f"{host}:{port}: {error}"
             if not failure:
                 break
@@ -98,7 +98,7 @@ class _Member:
             f"Host: {authority}:{self._port}",
             "Content-Type: application/json",
             f"Content-Length: {len(body)}",
-            # A member without a leader then refuses at once.
+            # With this header, a member without a leader refuses at once.
             "Grpc-Metadata-hasleader: true",
         ]
         if token:

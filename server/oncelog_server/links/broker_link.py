@@ -112,7 +112,7 @@ class BrokerLink(asyncio.BufferedProtocol):
         self.port = port
         self._client_id = client_id
         self._timeout_s = timeout_s
-        # One timer for many requests: it looks at `_expires_s`, the loop's time of the timeout.
+        # One timer for many requests: it looks at `_expires_s`, the deadline in the loop's time.
         self._alarm: asyncio.TimerHandle | None = None
         self._expires_s = 0.0
         self._requests = Requests(client_id)
@@ -124,7 +124,7 @@ class BrokerLink(asyncio.BufferedProtocol):
         # Requests that wait for the connection, with their versions.
         self._unsent: list[tuple[object, int, OnResponse]] = []
         self._in_flight: dict[int, OnResponse] = {}
-        # The reason that was logged last, None after a response, and the time of the loop.
+        # The reason that was logged last, None after a response, and the loop's time of that event.
         self._failure: str | None = None
         self._logged_s = 0.0
 
@@ -284,7 +284,8 @@ class BrokerLink(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if isinstance(error, ssl.SSLError):
-            # With TLS 1.3, the other broker refuses a certificate after our end of the handshake.
+            # With TLS 1.3, this broker's handshake has ended before the other broker refuses the
+            # certificate.
             self._log_failure(_reason_of(error))
         renews = self._loop.time() >= self._ends_s and not self._in_flight
         self._transport = None
@@ -299,7 +300,7 @@ class BrokerLink(asyncio.BufferedProtocol):
             self._lose_all()
 
     def _log_failure(self, reason: str) -> None:
-        """Log why there is no link, unless it was the reason before, less than REPEAT_S ago."""
+        """Log why there is no link, unless the same reason was logged less than REPEAT_S ago."""
         now_s = self._loop.time()
         if reason == self._failure and now_s - self._logged_s < REPEAT_S:
             return

@@ -18,8 +18,8 @@ from oncelog_server.links.broker_link import TIMEOUT_S, BrokerLink, BrokerLinks
 from oncelog_server.topic_partition import TopicPartition
 
 COORDINATOR_CALL_VERSION: Final = 0
-# Maximum number of calls to a broker without a response; further calls wait. A broker serves as
-# many at once (MAX_UNORDERED).
+# Maximum number of calls to a broker without a response; further calls wait. The other broker
+# serves a few more at once (MAX_UNORDERED).
 MAX_IN_FLIGHT: Final = 500
 # Maximum number of these calls about one partition. A partition may have to wait for its replicas.
 # Then its calls take at most this part of the places, so that other partitions are served.
@@ -82,7 +82,7 @@ class _Partition:
     __slots__ = ("in_flight", "waiting")
 
     def __init__(self) -> None:
-        # The first of them is not over.
+        # The calls that are not sent. The first of them is not over.
         self.waiting: deque[_Call] = deque()
         # A call that is over counts until its response arrives, or until the link breaks: the other
         # broker is still busy with it.
@@ -93,8 +93,8 @@ class _Partition:
         return bool(self.waiting) and self.in_flight < MAX_PER_PARTITION
 
     def drop_over(self) -> None:
-        """Forget the oldest waiting calls that are over. All have the same timeout, so that they
-        time out in their order."""
+        """Forget the oldest waiting calls that are over. All have the same timeout, so they time
+        out in their order."""
         while self.waiting and self.waiting[0].is_over:
             self.waiting.popleft()
 
@@ -106,7 +106,7 @@ class _Calls:
         self.link = link
         self._timeout_s = timeout_s
         self._in_flight = 0
-        # Those of the internal topics, so that their number is small.
+        # The partitions are those of the internal topics, so their number is small.
         self._partitions: dict[TopicPartition, _Partition] = {}
         # The partitions that may send a call now, in the order of their turns.
         self._ready: dict[_Partition, None] = {}
@@ -137,7 +137,8 @@ class _Calls:
         return added.result
 
     def _look_at(self, partition: _Partition) -> None:
-        """Find out if the partition may send a call, after a change."""
+        """After a change, add the partition to the ready ones if it may send a call, else remove
+        it."""
         partition.drop_over()
         if partition.may_send:
             self._ready.setdefault(partition)

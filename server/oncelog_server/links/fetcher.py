@@ -120,8 +120,8 @@ class ReplicaFetchers:
 
 
 class FetcherLink:
-    """Drives the fetcher of one leader. The next request leaves as soon as the last response is
-    appended. With `synced`, that response must also be on disk."""
+    """Drives the fetcher of one leader. The next request leaves as soon as the records of the last
+    response are appended. With `synced`, these records must also be on disk."""
 
     def __init__(self, leader_id: int, parts: FetcherParts) -> None:
         self._leader_id = leader_id
@@ -218,7 +218,7 @@ class FetcherLink:
         if files is None or not self.fetcher.appended:
             self._done()
             return
-        # The offset from which a follower fetches is what it acknowledges, so it must be on disk.
+        # The next fetch acknowledges all records before its offset, so these must be on disk.
         flushes = [(partition, partition.begin_flush()) for partition in self.fetcher.appended]
 
         def synced(error: StorageError | None) -> None:
@@ -259,7 +259,7 @@ class FetcherLink:
             self.fetcher.delay_cuts()
             self._done()
         elif self.fetcher.prepare_cuts():
-            # A flush that began earlier has moved a recovery point up again.
+            # A flush that began before the checkpoint has raised a recovery point again.
             self._checkpoint()
         else:
             self._make_cuts()

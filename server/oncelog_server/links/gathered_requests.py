@@ -1,4 +1,5 @@
-"""One request in flight to a broker. What gathers meanwhile goes into the next request."""
+"""One request in flight to a broker. The items that are added meanwhile go into the next
+request."""
 
 from __future__ import annotations
 

@@ -85,7 +85,8 @@ def _entry(work: MarkerWork) -> _Entry:
 
 
 def _request(markers: Sequence[Marker]) -> WriteTxnMarkersRequest:
-    # The indexes are keys, because several attempts of a transaction may wait for one request.
+    # The indexes are keys of a dict, so that each is sent once: several attempts of a transaction
+    # may wait for one request.
     entries: dict[_Entry, dict[str, dict[int, None]]] = {}
     for marker in markers:
         by_topic = entries.setdefault(_entry(marker.work), {})

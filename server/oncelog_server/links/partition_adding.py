@@ -21,7 +21,7 @@ from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import TransactionResult
 
 ADD_PARTITIONS_VERSION: Final = 5
-# The client retries, and its leader then sends another request to the coordinator.
+# The client retries, and this broker then sends another request to the coordinator.
 UNREACHABLE: Final = TransactionResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
