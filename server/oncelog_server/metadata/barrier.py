@@ -64,9 +64,11 @@ class Barrier:
             ) from error
 
     async def _pass(self) -> None:
-        """Reads are linearizable, so the revision of a response covers each change before it. It
-        may be that of foreign keys, which the image never reaches. Only in this case, or if the
-        watch is late, a change of a key of this cluster is needed."""
+        """Return when the image has all changes that the store has now. Reads are linearizable, so
+        the revision of a response covers each change before it. This revision may belong to a
+        change of foreign keys. The image then does not reach it until a key of this cluster
+        changes. So if the image has not reached the revision after WATCH_S, this broker changes its
+        own key."""
         newest = (await self._store.range(self._key)).revision
         try:
             async with asyncio.timeout(WATCH_S):

@@ -25,8 +25,8 @@ ATTEMPTS: Final = 20
 
 
 class ConditionalWriter:
-    """Changes the metadata. `follower` has the image, and follows the store. `barrier` is that of a
-    broker in a cluster that may have others."""
+    """Changes the metadata. `follower` has the image, and follows the store. `barrier` is set if
+    the cluster may have other brokers."""
 
     def __init__(self, store: MetadataStore, follower: ImageFollower) -> None:
         self.barrier: Barrier | None = None

@@ -17,7 +17,7 @@ from oncelog_server.metadata.membership import Membership
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 
-# `docker stop` kills after 10 s. The rest of the stop needs some of them.
+# `docker stop` kills after 10 s. The rest of the stop needs a part of this time.
 LIMIT_S: Final = 6.0
 # Pause before the key is written again after an unknown outcome.
 RETRY_S: Final = 0.5
@@ -53,7 +53,8 @@ class ControlledShutdown:
 
     async def run(self) -> None:
         """Let this broker drain. Return when it leads no partition that another live replica can
-        lead, after the limit, or if the store fails. What remains is logged."""
+        lead, after the limit, or if the store fails. The partitions that were not moved are
+        logged."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         self._led = led_by(self._follower.image, self._broker_id)
@@ -73,8 +74,8 @@ class ControlledShutdown:
             await asyncio.sleep(LAST_RESPONSES_S)
 
     async def _drain(self) -> None:
-        """Raises OSError and LeaseEnded if the store fails, Refused if the image does not follow
-        it."""
+        """Return when no partition is left to move. Raises OSError and LeaseEnded if the store
+        fails, Refused if the image does not follow the store."""
         is_draining = False
         while True:
             self._changes.clear()
@@ -86,7 +87,8 @@ class ControlledShutdown:
                 await self._write_key(epoch)
             else:
                 if not is_draining:
-                    # Elections before this image did not know that the broker drains.
+                    # An election before this image may have chosen this broker, because it did not
+                    # drain yet.
                     is_draining = True
                     led = led_by(image, self._broker_id)
                     self._led = tuple(dict.fromkeys((*self._led, *led)))

@@ -123,7 +123,7 @@ class ControllerLoop:
         if not self._election.is_won:
             return
         if self._pending is not None and not self._membership.is_alone:
-            # A store with a single broker has no partition that this broker does not lead.
+            # If the store has a single broker, this broker leads every partition already.
             self._add(change.topic.name for change in delta.partitions if change.new is not None)
             self._add(topic.name for topic in delta.settings_changed)
         if _has_failed_creation(old, new):
@@ -177,7 +177,8 @@ class ControllerLoop:
                 return
 
     async def _write(self, decide: Callable[[ClusterImage], list[Write]]) -> None:
-        """Each later image leads to another decision, so this one may be stale."""
+        """Make the writes that `decide` returns. The image may be stale, because each later image
+        leads to another decision."""
         await self._writer.write(decide, catches_up=False)
 
     def _if_won(self, writes: list[Write]) -> list[Write]:

@@ -101,7 +101,8 @@ class Database:
 
     def _prepare(self, may_be_new: bool) -> None:
         (version,) = self._execute("PRAGMA user_version").fetchone()
-        # SQLite has created the file just now. Its other files get the mode of this one.
+        # A new file exists from the first statement on. SQLite's other files get the mode of this
+        # file.
         restrict(self._path)
         if version not in (0, _WITHOUT_CHECKSUM, SCHEMA_VERSION):
             raise OSError(

@@ -45,7 +45,7 @@ async def elect_leaders(
     unserved: Collection[TopicPartition],
 ) -> Outcomes:
     """Elect the leaders of these partitions, some at a time. Return the outcome for each. If the
-    store fails, this is the outcome of the elections that were left."""
+    store fails, its error is the outcome of the elections that were left."""
     outcomes: Outcomes = {}
     try:
         await writer.catch_up()
@@ -100,8 +100,8 @@ def _log_unclean(elected: Sequence[TopicPartition]) -> None:
 
 
 def _after_a_decision(outcome: Outcome) -> Outcome:
-    """Return the outcome of an election that was possible at first. If it is not needed any more,
-    an earlier attempt or another broker has made it."""
+    """Return the outcome of an election that was possible at first. An election that is not needed
+    any more has succeeded: an earlier attempt or another broker has made it."""
     if outcome is not None and outcome.code is ErrorCode.ELECTION_NOT_NEEDED:
         return None
     return outcome

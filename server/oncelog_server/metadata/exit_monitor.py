@@ -6,11 +6,11 @@ from typing import Protocol
 
 
 class ExitMonitor(Protocol):
-    """Ends the lease of a broker's registration when the broker's process has died, or could not
-    end it at its stop.
+    """Ends the lease of a broker's registration if the broker's process has died, or has stopped
+    and could not end the lease.
 
-    It must be certain that no code of the broker runs any more: a broker that lives counts on its
-    lease until the time of its authority.
+    It must be certain that no code of the broker runs any more: a running broker relies on its
+    lease until its authority ends.
     """
 
     def start(self) -> None:
@@ -22,5 +22,6 @@ class ExitMonitor(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the monitoring: the lease stays. Without this call it ends after the process."""
+        """End the monitoring: the lease stays. Without this call, the lease ends after the
+        process."""
         ...

@@ -22,8 +22,9 @@ NEW_LEVELS: Final = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.
 
 
 def features_of(settings: Settings) -> Mapping[str, tuple[int, int]]:
-    """Return the features that a broker registers. The brokers of a cluster tell each other about
-    the transactions of groups, because the cluster has the feature only if all brokers have it."""
+    """Return the features that a broker registers. If the cluster may have other brokers,
+    `group.transactions.enable` adds a feature: the cluster serves the transactions of groups only
+    if all brokers have this feature."""
     if not (settings.has_other_brokers and settings.group_transactions_enable):
         return SUPPORTED_FEATURES
     level = GROUP_TRANSACTIONS_LEVEL

@@ -40,7 +40,7 @@ from oncelog_server.settings.model import Settings
 NO_LEASE: Final = 0
 # Pause before the next look at a broker id that another broker has.
 CONFLICT_PAUSE_S: Final = 0.5
-# Pause after the second and each further attempt to renew the registration that has failed.
+# Pause after a failed renewal of the registration, from the second failure in a row on.
 RETRY_S: Final = 0.5
 
 _log = structlog.get_logger("oncelog.cluster")
@@ -62,12 +62,12 @@ class Membership:
     """The registration of this broker. Call `register` first, and `stop` at the end.
 
     `boottime_ms` is the clock of `authority`. `exit_monitor` gets each lease before the
-    registration has it. With a store that ends with its process, no timer runs: the lease cannot
-    end before the broker does.
+    registration has it. If only this process uses the store (`is_alone`), no timer runs: the lease
+    cannot end before the broker does.
 
     If the image no longer follows the store, this broker would not see that others lead. So it
-    leaves the cluster until its restart. With a store that ends with its process, no other broker
-    can lead, and this one serves with the image that it has.
+    leaves the cluster until its restart. If only this process uses the store, no other broker can
+    lead, and this broker serves with the image that it has.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Membership:
 
     @property
     def is_alone(self) -> bool:
-        """Return True if the store ends with this process, so that no other broker uses it."""
+        """Return True if only this process uses the store. Its leases then end with the process."""
         return self._lease is not None and self._lease.ttl_ms == 0
 
     @property
@@ -166,8 +166,8 @@ class Membership:
             await asyncio.wait([self._keeping])
 
     async def stop(self) -> None:
-        """Leave the cluster. Raises OSError if the store fails: the exit monitor then tries on when
-        this process has ended."""
+        """Leave the cluster. Raises OSError if the store fails: the exit monitor then ends the
+        lease when this process has ended."""
         await self.stop_keeping()
         self.authority.end()
         if self._lease is not None:
@@ -287,8 +287,8 @@ class Membership:
         interval_s = self._settings.broker_heartbeat_interval_ms / 1000
         failures = 0
         while True:
-            # After a failure the store uses another member of etcd. The time for its keepalive is
-            # short, because the failure may have been a timeout.
+            # The first failure is retried at once: the store then uses another member of etcd, and
+            # a timeout may have left little of the lease's time.
             pause_s = RETRY_S if failures > 1 else 0 if failures else interval_s
             try:
                 async with asyncio.timeout(pause_s):
@@ -310,7 +310,7 @@ class Membership:
                 if not failures:
                     _log.warning("the registration could not be renewed", reason=str(error))
                 failures += 1
-                # These errors come from responses of the store.
+                # IdInUse and Refused come from responses of the store.
                 self._is_unheard = not isinstance(error, IdInUse | Refused)
             except Exception:  # a defect must not end the renewals
                 _log.exception("the registration could not be renewed")
@@ -321,13 +321,14 @@ class Membership:
         or no longer advances."""
         self._new = None
         is_lost = isinstance(failure, LostMetadata)
-        self._is_unheard = is_lost  # no later response can be of the same store
+        self._is_unheard = is_lost  # no later response can come from the same store
         try:
             self.authority.end()
         except Exception:  # a defect must not keep the lease
             _log.exception("the end of the authority failed")
         if is_lost:
-            # A recovery may be at work, so this broker changes nothing in the store.
+            # A recovery of the metadata may be in progress, so this broker changes nothing in the
+            # store.
             _log.error("the metadata of the cluster is lost", reason=str(failure))
             return
         _log.error(

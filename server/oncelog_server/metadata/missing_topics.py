@@ -69,7 +69,7 @@ class MissingTopics:
                     missing.append(self._new_topic(name))
                 except Refused as too_few:
                     refused[name] = too_few
-        # As in Kafka, the client retries after an error, which may be stale.
+        # The image may be stale. As in Kafka, the client retries after an error.
         outcomes = await self._creation.create(missing, take=take, catches_up=False)
         return refused | {
             new.name: outcome
@@ -85,7 +85,7 @@ class MissingTopics:
         try:
             return internal_topic(image, self._settings, name, is_alone=self._is_alone())
         except Refused as refused:
-            # Clients retry many times a second.
+            # A reason is logged once, because clients retry many times a second.
             if refused.message != self._logged_refusal:
                 self._logged_refusal = refused.message
                 _log.warning("an internal topic cannot be created yet", reason=refused.message)

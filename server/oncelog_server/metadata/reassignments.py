@@ -24,8 +24,8 @@ async def write_reassignments(
     may_change_factor: bool,
 ) -> list[Refused | None]:
     """Reassign partitions, many in one transaction of the store. Return one result for each target,
-    in their order. If the store fails, its error is the result of each target of a transaction that
-    was not refused otherwise."""
+    in their order. If the store fails, its error is the result of all accepted targets of the
+    transaction."""
     results: list[Refused | None] = []
     for start in range(0, len(targets), MAX_REASSIGNED_AT_ONCE):
         part = targets[start : start + MAX_REASSIGNED_AT_ONCE]

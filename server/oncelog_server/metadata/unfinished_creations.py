@@ -1,5 +1,5 @@
-"""Ends the creations that have failed after their first transaction: without their key
-`creating/<topic id>` the controller removes the partitions that were written."""
+"""Ends the creations that have failed after their first transaction: deletes their keys
+`creating/<topic id>`. The controller then removes the partitions that were written."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class UnfinishedCreations:
             self._keys.pop(key, None)
 
     async def end(self) -> None:
-        """Delete the keys that are left. If the store fails, retry it in the background."""
+        """Delete the keys that are left. If the store fails, retry in the background."""
         if not self._keys or self._retrying is not None:
             return
         with suppress(OSError):
@@ -65,7 +65,7 @@ class UnfinishedCreations:
         self._retrying = None
 
     async def _delete(self) -> None:
-        """Raises OSError."""
+        """Delete the keys. Raises OSError."""
         keys = list(self._keys)
         for write in deletions(keys):
             await self._store.txn(write.compare, write.operations)

@@ -36,8 +36,8 @@ class UserWrites:
         self, chosen: Sequence[Sequence[tuple[Pattern, Acl]]]
     ) -> list[list[tuple[Pattern, Acl]]]:
         """Delete the access rules that the filters of a request have chosen, in one transaction.
-        Return the deleted rules of each filter, which leave out the rules that another request has
-        deleted meanwhile. Raises Refused."""
+        Return the deleted rules of each filter, without the rules that another request has deleted
+        meanwhile. Raises Refused."""
         deleted: list[list[tuple[Pattern, Acl]]] = []
 
         def decide(image: ClusterImage) -> list[Write]:
