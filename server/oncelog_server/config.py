@@ -72,7 +72,7 @@ def load_settings(
     """Return the settings from all sources.
 
     `port`, `data` and `brokers` are the options of `oncelog serve`. They override a file and the
-    environment, and exclude a --set of the same setting. `secrets_folder` has the files that
+    environment, and a --set of the same setting is an error. `secrets_folder` has the files that
     variables of Kafka's images name. Raises SettingsError with every problem found, OSError if the
     file cannot be read.
     """

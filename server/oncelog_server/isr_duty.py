@@ -1,4 +1,5 @@
-"""The leader's care for the ISR of its partitions: periodic checks, and the writes of proposals."""
+"""A leader's checks of the ISR of its partitions, and the writes of the changes that it
+proposes."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ log = structlog.get_logger("oncelog.cluster")
 
 
 class ReplicaFailures:
-    """Writes the list when a partition goes offline or comes back, when a log begins or ends to
-    refuse appends, and after each registration, because the list ends with it. The broker must be
-    registered."""
+    """Writes the list when a partition goes offline or comes back, when a log starts or stops
+    refusing appends, and after each registration, because a list ends with its registration. The
+    broker must be registered."""
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
-"""The parts of a broker that other brokers need: the fetchers of the partitions that they lead, and
-the changes of the ISR of the partitions that they follow. A single broker imports none of this."""
+"""The parts of a broker that replication needs: the fetchers of the partitions that other brokers
+lead, and the changes of the ISR of the partitions that other brokers follow. A single broker
+imports none of this."""
 
 from __future__ import annotations
 

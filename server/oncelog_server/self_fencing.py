@@ -1,13 +1,15 @@
 """Suspend this broker's leaders and coordinators while its registration may have ended.
 
 Another broker may then lead, so this one acknowledges nothing and serves nothing, neither from logs
-nor from memory: requests get NOT_LEADER_OR_FOLLOWER and NOT_COORDINATOR. Acknowledged records do
-not depend on it (`cluster/authority.py`), but acks=1, reads and responses from memory do.
+nor from memory: requests get NOT_LEADER_OR_FOLLOWER and NOT_COORDINATOR. Records that were
+acknowledged with acks=all are safe without this suspension (`cluster/authority.py`), but acks=1,
+reads and responses from memory need it.
 
 A timer is not enough: after a pause of the process, its loop may serve sockets before timers. So
-every request, every response of another broker, and every finished flush looks at the clock first.
-So does a call between coordinators, also one within this broker: its result may come from memory.
-So does each timer of a request: at its end a parked Fetch reads the log, and Produce may append.
+the clock is checked first for every request, every response of another broker, and every finished
+flush. It is also checked for each call between coordinators, even within this broker, because the
+result may come from memory. It is also checked for each timer of a request: when the timer ends, a
+parked Fetch reads the log, and a Produce may append.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ class SelfFencing:
         self._timer = self._timers.call_later(delay_ms, self._elapsed)
 
     def _elapsed(self) -> None:
-        # Most keepalives have moved the end since the timer was set.
+        # Usually, keepalives have moved the end of the authority since the timer was set.
         self._timer = None
         self.check()
 

@@ -91,8 +91,8 @@ class BrokerProcesses:
         return self._refused
 
     def _on_kept(self, task: asyncio.Task[None]) -> None:
-        """Stop all brokers if one of them cannot be kept any more, such as without memory for its
-        process. `run` raises the exception at its end."""
+        """Stop all brokers if the process of one of them cannot be started, for example for lack of
+        memory. `run` raises the exception at its end."""
         if task.exception() is not None:
             self._stopping.set()
 
@@ -132,7 +132,7 @@ class BrokerProcesses:
                 *self._command(number, theirs.fileno()),
                 pass_fds=(theirs.fileno(),),
                 # Ctrl-C signals the processes of its terminal's foreground group. Only this process
-                # stops the brokers, because of their order.
+                # stops the brokers, because the first broker must stop last.
                 process_group=0,
             )
             failed.pop_all()

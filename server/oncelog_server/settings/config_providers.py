@@ -2,8 +2,8 @@
 settings (KIP-297, KIP-421, KIP-887).
 
 The variables are those of Kafka's ConfigTransformer, and the providers have Kafka's class names.
-Where Kafka leaves a variable without a value in place, oncelog refuses to start: else the text of
-the variable would become a password. Pure: the caller reads files and environment.
+Kafka leaves a variable without a value in place. oncelog refuses to start instead: otherwise the
+text of the variable could become a password. Pure: the caller reads files and environment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _CLASS: Final = ".class"
 _PARAM: Final = ".param."
 # ${provider:[path:]key}, as in ConfigTransformer.
 _VARIABLE: Final = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
-# A provider's name is shown only in this form: the text of a password may look like a variable.
+# An unknown provider's name is shown only if it has this form: a password may contain text that
+# looks like a variable.
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -122,8 +123,8 @@ class Provider(NamedTuple):
 def resolve(given: Sequence[SettingAssignment], source: Source) -> Resolved:
     """Return the assignments with the values of providers in place of variables.
 
-    If a provider's setting has several assignments, the last one counts. A variable with the name
-    of no provider stays as it is, as in Kafka.
+    If a provider's setting has several assignments, the last one counts. A variable of an unknown
+    provider stays as it is, as in Kafka.
     """
     own = {item.name: item for item in given if item.name == NAMES or item.name.startswith(PREFIX)}
     problems: list[ProviderProblem] = []

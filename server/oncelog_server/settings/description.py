@@ -68,7 +68,7 @@ def describe_topic(settings: Settings, own: Mapping[str, str]) -> Iterator[Setti
 
 def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
     """Yield every setting of the broker that is honored, or accepted without effect, and the
-    dynamic ones that only exist where they are set.
+    settings that exist only as dynamic ones, if they are set.
 
     A setting is read-only if it cannot change while the broker runs.
     """
@@ -125,8 +125,8 @@ def _synonym_names(name: str) -> tuple[str, ...]:
 
 
 def _broker_synonyms(settings: Settings, *names: str) -> list[Synonym]:
-    """Return the values of these settings. Those of each setting begin with the value in force and
-    end with the default."""
+    """Return the synonyms of these settings. For each setting, they begin with the value in force
+    and end with the default."""
     static = settings.at_start or settings
     synonyms = []
     for name in names:

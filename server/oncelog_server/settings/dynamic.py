@@ -47,7 +47,7 @@ THROTTLES: Final[dict[str, Setting]] = {
     )
 }
 
-# Kafka derives a topic setting from these too, but only at the start.
+# Kafka derives the default of a topic setting from these too, but reads them only at the start.
 _READ_AT_START: Final = frozenset(
     {
         "log.retention.minutes",
@@ -58,7 +58,7 @@ _READ_AT_START: Final = frozenset(
     }
 )
 
-# The settings in force can change, each for one broker or for all.
+# The dynamic settings. Each can change for one broker or for all brokers.
 DYNAMIC: Final[dict[str, Setting]] = {
     **{
         name: row
@@ -133,7 +133,8 @@ def in_force(static: Settings, own: Mapping[str, str], defaults: Mapping[str, st
     left = [(False, *row) for row in defaults.items()] + [(True, *row) for row in own.items()]
     found = static
     while True:
-        # Two settings may fit only together with a third one, so the others are tried again.
+        # A setting may fit only after another one is in force, so each setting that did not fit is
+        # tried again.
         tried, left = left, []
         for is_own, name, text in tried:
             layers = {**kept, is_own: {**kept[is_own], name: text}}

@@ -17,7 +17,7 @@ _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
 
 class ListenerAddress(msgspec.Struct, frozen=True):
-    """An address to listen on. An empty host is every address, port 0 a free port.
+    """An address to listen on. An empty host stands for every address, port 0 for a free port.
 
     `advertised_host` is "" and `advertised_port` 0 if the bound host and port are advertised.
     """

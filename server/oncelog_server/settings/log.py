@@ -10,8 +10,7 @@ FOREVER = 2**63 - 1
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 SMALLEST_SEGMENT = 1 << 20
 # The minimum of segment.bytes up to Kafka 3: the size of an empty record of the oldest format. It
-# still applies to topics of an older release, and to an internal setting for tests (Kafka's and
-# ours).
+# still applies to topics of an older release, and to `internal.segment.bytes`, a setting for tests.
 SMALLEST_STORED_SEGMENT = 14
 
 

@@ -52,8 +52,8 @@ def member_settings(settings: Settings, number: int) -> Settings:
 
 
 def port_step(settings: Settings) -> int:
-    """Return the distance of the ports of two brokers that follow each other. It is 1 for a single
-    listener, and the least with which no two brokers share a port."""
+    """Return the least difference between the ports of consecutive brokers with which no two
+    brokers share a port. It is 1 for a single port."""
     ports = _ports(settings)
     step = 1
     while len({port + step * n for port in ports for n in range(settings.oncelog_brokers)}) < (

@@ -55,7 +55,7 @@ class Settings(
     of_listeners: Mapping[ListenerSetting, SettingValue] = field(default_factory=dict)
     login_file: LoginFile | None = None
     # The number of this broker among several on this machine, from 1 on, and the data directory of
-    # the first one, None for itself (`settings/machine.py`).
+    # the first broker, None for the first broker itself (`settings/machine.py`).
     member: int = 1
     first_broker: str | None = None
 
@@ -70,8 +70,8 @@ class Settings(
         return bool(self.oncelog_etcd_endpoints) or self.first_broker is not None
 
     def running(self) -> Settings:
-        """Return a copy for the parts of a running broker, which `follow` changes. Its `at_start`
-        has these settings."""
+        """Return a copy for the parts of a running broker. `follow` changes the copy. `at_start` of
+        the copy has these settings."""
         return replace(self, at_start=self)
 
     def follow(self, changed: Settings) -> None:

@@ -38,8 +38,8 @@ class SettingsError(ValueError):
 
 
 def problem_of(assignment: SettingAssignment, reason: str) -> SettingProblem:
-    """Return the problem. Reasons of other kinds than passwords quote the value, so they are not
-    shown for a value of a config provider."""
+    """Return the problem. The reason for a known setting that is no password may quote the value.
+    So this reason is replaced if a config provider gave the value."""
     source = assignment.source
     if assignment.provider:
         source += f", config provider {assignment.provider}"

@@ -3,10 +3,10 @@
 | listener | principals of its clients |
 |---|---|
 | PLAINTEXT, or SSL that asks for no certificate | `User:ANONYMOUS` |
-| SSL that asks for certificates | any name: the mapping rules make it of the subject |
+| SSL that asks for certificates | any name: the mapping rules derive it from the subject |
 | SASL with PLAIN | the users of the JAAS configuration |
 | SASL with SCRAM | the users with a credential of the mechanism |
-| SASL with OAUTHBEARER | any name: the authority gives it |
+| SASL with OAUTHBEARER | any name: the authorization server gives it |
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Clients(msgspec.Struct, frozen=True):
     text: str
 
     def can_be(self, principal: str) -> bool:
-        """Return True if the principal of such a client can be this one, as `User:alice`."""
+        """Return True if such a client can have this principal, such as `User:alice`."""
         name = principal.removeprefix(_USER)
         return name != principal and (self.names is None or name in self.names)
 
@@ -91,7 +91,7 @@ def unreachable_super_users(settings: Settings, scram_users: ScramUsers) -> str:
 def ways_out(settings: Settings, scram_users: ScramUsers) -> str:
     """Return a sentence with the ways in which an operator can let a super user log in."""
     ways = ["Set super.users to the principal of a client that can log in, as User:admin"]
-    # The file of first users counts only without a credential.
+    # The file of first users counts only while no user has a credential.
     if _has_scram(settings) and not scram_users:
         ways.append(
             "give a super user a credential (ONCELOG_BOOTSTRAP_USER_FILE, or `oncelog storage "

@@ -115,8 +115,9 @@ class Failed(Message, frozen=True):
 Request: TypeAlias = Get | Range | Txn | Grant | KeepAlive | Revoke | Watch | Unwatch
 Response: TypeAlias = Found | Listed | Done | Granted | Revoked | Changed | Failed
 
-# The exceptions of the contract of `MetadataStore`, by their names in Failed. The outcome of a
-# transaction is known: a shared store responds after the commit, or the connection is lost.
+# The exceptions of the contract of `MetadataStore`, by their names in Failed. UnknownOutcome is not
+# among them: a shared store responds after the commit, and a client without a response raises
+# UnknownOutcome itself.
 FAILURES: Final[dict[str, type[Exception]]] = {
     "compacted": Compacted,
     "lease ended": LeaseEnded,

@@ -39,8 +39,8 @@ from oncelog_server.shared_store.messages import (
 from oncelog_server.shared_store.timed_leases import TimedStore
 
 OWNER_ONLY: Final = 0o600
-# All brokers stop at once if the process that started them has died. The others then still need the
-# store for their last writes.
+# If the process that started the brokers has died, all brokers stop at the same time. The other
+# brokers then still need the store for their last writes.
 LEAVE_S: Final = 5.0
 # A client that does not read loses its connection. It connects again, and reads everything anew.
 MAX_UNREAD_BYTES: Final = 64 << 20

@@ -77,7 +77,7 @@ class TimedStore:
         task.add_done_callback(self._ending.discard)
 
     def _forget(self, lease_id: int) -> None:
-        """From now on, a renewal raises LeaseEnded."""
+        """Forget the lease: a renewal then raises LeaseEnded."""
         end = self._ends.pop(lease_id, None)
         if end is not None:
             end.cancel()
