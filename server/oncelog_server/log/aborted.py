@@ -71,7 +71,8 @@ class AbortedTransactions:
         return f"{self._directory}/{segment_file(base_offset, TXN_INDEX_SUFFIX)}"
 
     def _load_sums(self) -> dict[int, tuple[int, int]]:
-        """Return (number of rows, CRC) by base offset. A segment without an entry is unknown."""
+        """Return (number of rows, CRC) by base offset. Nothing is known of a segment without an
+        entry."""
         try:
             data = read_whole(self._files, f"{self._directory}/{TXN_INDEX_CHECKPOINT}")
             rows = _decode(data or b"")
@@ -82,8 +83,8 @@ class AbortedTransactions:
 
     def after_clean_stop(self, last_base: int | None, closed: ClosedLog | None) -> None:
         """Take the numbers of the last segment from `closed`, the entry of the clean stop. The
-        checkpoint's numbers are stale, because the last segment grew later. `last_base`: the base
-        offset of the last segment."""
+        checkpoint's numbers are stale, because the last segment grew after the checkpoint was
+        written. `last_base`: the base offset of the last segment."""
         if last_base is not None:
             self._sums.pop(last_base, None)
         if closed is not None:

@@ -115,8 +115,8 @@ def encode_meta_properties(meta: MetaProperties) -> bytes:
 
 
 def decode_meta_properties(data: bytes) -> MetaProperties:
-    """Return the contents of meta.properties. Raises MalformedCheckpoint. The caller puts the name
-    of the file before the message."""
+    """Return the contents of meta.properties. Raises MalformedCheckpoint. The error's message
+    begins with the verb, and the caller puts the file's name before it."""
     if not data.strip():
         raise MalformedCheckpoint("is empty")
     try:

@@ -73,7 +73,8 @@ class EpochFile:
             self.written_epoch = self.epochs.latest_epoch
 
     def take_unsynced(self) -> list[File]:
-        """Return the file, in a list, if the next sync has to include it. Raises StorageError."""
+        """Return a list with the file if the next sync must include the file, else an empty list.
+        Raises StorageError."""
         if not self._unsynced:
             return []
         self._unsynced = False

@@ -20,8 +20,8 @@ class RecoveryReport(msgspec.Struct):
     clean_shutdown: bool = True
     segments_scanned: int = 0
     bytes_scanned: int = 0
-    # The place of the first byte that recovery has cut off, the number of these bytes and the
-    # reason. `cut_bytes` includes the bytes of later segments.
+    # The file and the position from which recovery has cut off bytes, the number of bytes cut off,
+    # and the reason. `cut_bytes` includes the bytes of later segments.
     cut_path: str = ""
     cut_position: int = 0
     cut_bytes: int = 0

@@ -76,7 +76,7 @@ class PartitionLog:
         self.opened_at_offset = end_offset
         self._last_flush_ms = now_ms
         self._jitter = jitter
-        # Batches of the leader that contradict this follower's state of their producers.
+        # Number of batches of the leader that contradict this follower's state of their producers.
         self.mismatches = 0
         self._reader = LogReader(self.segments, self.producers)
         # If the log still ends at this offset, a close need not write any file.
@@ -328,8 +328,8 @@ class PartitionLog:
     def read(
         self, offset: int, max_bytes: int, *, limit: int, at_least_one: bool = False
     ) -> LogRead:
-        """Read batches from `offset` on, all below `limit` (high watermark or last stable offset):
-        at most `max_bytes`, or one larger batch with `at_least_one`.
+        """Read at most `max_bytes` of batches from `offset` on, all below `limit` (high watermark
+        or last stable offset). With `at_least_one`, a first batch above `max_bytes` is read whole.
         A read never crosses into the next segment. Raises OffsetOutOfRange, StorageError and
         CorruptLog.
         """
@@ -440,9 +440,10 @@ class PartitionLog:
     # Truncation and deletion.
 
     def lower_recovery_point(self, offset: int, *, restarts: bool = False) -> None:
-        """Move the recovery point down to the end that `truncate_to(offset)` will leave, which may
-        be below `offset`, or for `restart_at(offset)`. The caller writes the checkpoint before the
-        change: a start refuses a log that ends below its recovery point. Raises StorageError and
+        """Move the recovery point down for a later `truncate_to(offset)`, or with `restarts` for a
+        later `restart_at(offset)`. The new recovery point may be below `offset`, because
+        `truncate_to` drops whole batches. Between the two calls, the caller writes the checkpoint:
+        a start refuses a log that ends below its recovery point. Raises StorageError and
         CorruptLog."""
         if restarts:
             self.recovery_point = min(self.recovery_point, self.segments[0].base_offset, offset)
@@ -453,8 +454,9 @@ class PartitionLog:
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop every batch with a record at or above `offset`, in a follower's log that differs
         from the leader's (KIP-101). Call `lower_recovery_point` first. Raises OffsetOutOfRange if
-        the log would end below its start. Raises StorageError and CorruptLog. Then either nothing
-        is dropped, or `failure` is set, and some batches are missing after a restart."""
+        the log would end below its start. Raises StorageError and CorruptLog. After the error
+        either nothing is dropped, or `failure` is set, and some batches may be missing after a
+        restart."""
         end_before = self.log_end_offset
         if offset >= end_before:
             return
@@ -517,8 +519,9 @@ class PartitionLog:
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
         """Delete segments by `retention.ms` and `retention.bytes`, but none with records at or
         above the high watermark. Without the cleanup policy `delete`, delete only segments below
-        the log start. Return the number of deleted segments. Unlink files of earlier deletions that
-        are due. Raises StorageError and CorruptLog; segments before the failed one stay deleted."""
+        the log start. Return the number of deleted segments. Also unlink the files of earlier
+        deletions that are due. Raises StorageError and CorruptLog; segments before the failed one
+        stay deleted."""
         self.refusals.undo_interrupted()
         segments, config = self.segments, self.config
         segments.remove_due(now_ms)

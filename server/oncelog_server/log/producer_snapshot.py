@@ -57,7 +57,7 @@ def decode(data: bytes, now_ms: int) -> list[ProducerEntry]:
             timestamp,
             max(row.current_txn_first_offset, NONE),
         )
-        if row.last_offset >= 0:  # it is -1 for a producer without batches of records
+        if row.last_offset >= 0:  # -1: the producer has no batches of records
             entry.batches.append(
                 BatchMetadata(row.last_sequence, row.last_offset, row.offset_delta, timestamp)
             )

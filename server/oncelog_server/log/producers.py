@@ -230,9 +230,9 @@ class Producers:
             )
 
     def contradicts(self, header: BatchHeader) -> bool:
-        """Return True if a leader with this state had not appended the batch: a refused batch or a
-        duplicate. A follower appends it, because the leader decides, but its state then differs
-        from the leader's.
+        """Return True if a leader with this state would refuse the batch or take it for a
+        duplicate. The follower appends the batch nevertheless, because the leader decides. A
+        contradiction shows that the follower's state differs from the leader's.
 
         Sequence 0 never contradicts, because the records of coordinators have no sequences.
         """

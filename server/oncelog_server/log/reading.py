@@ -52,8 +52,8 @@ class LogReader:
 
     def _locate(self, offset: int) -> tuple[Segment, int, int] | None:
         """Return segment, position and size of the batch with `offset`. If no batch has `offset`,
-        return those of the next batch, or None if there is no next batch either. The size is the
-        one that Segment.locate returns."""
+        return those of the next batch, or None if there is no next batch either. The size may be
+        UNKNOWN_SIZE, as in Segment.locate."""
         segments = self._segments
         active = segments.active
         if offset >= active.base_offset:

@@ -155,9 +155,9 @@ def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
 def _is_of_a_power_failure(
     loaded: LoadedLog, segment: Segment, scan: Scan, tail: bytes, place: int | None
 ) -> bool:
-    """Return True if a power failure explains `tail`. `place` is the position at which valid
-    batches begin again: 0 at the start of `tail`, otherwise counted from the second byte. `place`
-    is None if `tail` has no valid batch."""
+    """Return True if a power failure explains `tail`. `place` says where valid batches begin again:
+    0 is the start of `tail`, and any other number is a position in `tail[1:]`. `place` is None if
+    `tail` has no valid batch."""
     sizes = loaded.aborted.sizes
     if place == 0:
         return False  # a whole batch with a wrong offset

@@ -14,8 +14,8 @@ from typing import Final
 
 from oncelog_server.storage.files import File, StorageError
 
-# Maximum number of zeros that a retry writes to find out if the disk has space for a refused append
-# again.
+# To find out if the disk has space for a refused append again, a retry writes zeros: at most this
+# number.
 _PROBE_BYTES: Final = 1 << 20
 
 

@@ -58,7 +58,7 @@ def rebuild(
     the snapshot are replayed. Raises StorageError and CorruptLog."""
     first, end = segments[0].base_offset, segments[-1].end_offset
     # A snapshot does not have the transactions with markers before the snapshot. These markers may
-    # still be at or above the high watermark, so `producers` keeps the transactions.
+    # still be at or above the high watermark, so the entries of `producers.decided` are kept.
     decided = {begin: last for begin, last in producers.decided.items() if last < end}
     producers.clear()
     found = snapshots.newest(first, end, now_ms)
@@ -78,9 +78,9 @@ def rebuild(
 def decided_from(
     segments: Sequence[Segment], snapshots: Snapshots, offset: int, now_ms: int
 ) -> dict[int, int]:
-    """Return the offset of the marker, at `offset` or above, by the first offset of its
-    transaction. After a start, `Producers.decided` lacks these transactions if the loaded snapshot
-    is newer. Raises StorageError and CorruptLog."""
+    """Return the transactions with a marker at `offset` or above: first offset of the transaction
+    -> offset of the marker. After a start, `Producers.decided` lacks the transactions with a marker
+    before the loaded snapshot. Raises StorageError and CorruptLog."""
     if not any(_has_marker(segment, offset) for segment in segments):
         return {}
     producers = Producers()

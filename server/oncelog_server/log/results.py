@@ -55,7 +55,7 @@ class FileRange(msgspec.Struct, frozen=True):
 
     def read(self) -> bytes:
         """Return the bytes. Raises StorageError, also if the file ends within the range: a response
-        with fewer bytes than its length would shift all later ones."""
+        with fewer bytes than its length field says would shift all later responses."""
         data = self.file.read(self.position, self.length)
         if len(data) != self.length:
             raise StorageError("read", self.file.path, "the file ended early")

@@ -177,8 +177,9 @@ class Segment:
 
     def write_indexes(self, *, may_be_left_out: bool = False) -> None:
         """Write the index files. The last entry has the latest timestamp, as in Kafka at a roll or
-        close. `may_be_left_out`: if the offset index has no entry, write only index files that
-        exist. A start can read the few headers of the log instead. Raises StorageError."""
+        close. `may_be_left_out`: if the offset index has no entry, only index files that already
+        exist are written. A start can read the few headers of the log instead. Raises
+        StorageError."""
         if self._offset_index is None or self._time_index is None:
             return
         self._note_latest_timestamp()

@@ -33,8 +33,8 @@ def write_whole(files: Files, path: str, data: bytes) -> None:
 
 def swap_in(files: Files, path: str, data: bytes) -> None:
     """Write a temporary file, then rename the file to `path`. Raises StorageError; the old file is
-    then unchanged. A temporary file that is left is overwritten by the next write, or removed by
-    the next start or by `remove_unfinished`."""
+    then unchanged. The error may leave the temporary file. The next write overwrites this file, or
+    the next start or `remove_unfinished` removes it."""
     write_whole(files, path + TEMPORARY_SUFFIX, data)
     files.rename(path + TEMPORARY_SUFFIX, path)
 

@@ -63,8 +63,8 @@ def clean(job: CleaningJob, files: Files) -> Generator[CleaningEvent, None, None
 
 
 def _new_map(job: CleaningJob) -> OffsetMap:
-    """Return an empty map that is as large as the dirty part can need, but not larger than
-    `dedupe_buffer_bytes`."""
+    """Return an empty map with room for one key per offset of the dirty part. The map is never
+    larger than `dedupe_buffer_bytes`."""
     limits = job.limits
     dirty = job.end_offset - job.first_dirty_offset
     needed = int(dirty / limits.load_factor) + 2

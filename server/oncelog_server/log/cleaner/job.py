@@ -79,8 +79,8 @@ class Chunk(NamedTuple):
 
 class Cleaned(NamedTuple):
     """A segment that replaces the segments at `base_offsets` is complete. The indexes are the
-    contents of its index files. `markers_dropped`: a marker of the old segments is not in the new
-    segment."""
+    contents of its index files. `markers_dropped`: True if the new segment lacks a marker of the
+    old segments."""
 
     base_offsets: tuple[int, ...]
     end_offset: int

@@ -124,8 +124,8 @@ class Replacement:
 
     def abandon(self) -> None:
         """End the pass early. The files of the pass get unused names, because the next pass may
-        begin before the files are unlinked. The files of a swap that could not be undone stay for a
-        start that may need them; the next pass removes them."""
+        begin before the files are unlinked. If a swap could not be undone, its files stay, because
+        a start may need them. The next pass removes them."""
         if self._is_half_done:
             return
         self._log.segments.end_replacement()
@@ -216,10 +216,10 @@ class Replacement:
         log.snapshots.remove_wrong(stale)
 
     def _checkpoint(self) -> None:
-        """Write the size of the new segment. If the disk refuses the write, the write is not
-        retried. Instead the unfinished file is removed, now or at the next retry. The old
-        checkpoint has no wrong entry, and a later write might restore entries that the next swap
-        has removed."""
+        """Write the size of the new segment. If the disk refuses the write, only the unfinished
+        file is removed, now or at the next retry. The write itself is not retried: the old
+        checkpoint has no wrong entry, and a late write might restore entries that the next swap has
+        removed."""
         log = self._log
         try:
             log.segments.checkpoint(active=0)
