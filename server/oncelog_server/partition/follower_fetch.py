@@ -32,7 +32,7 @@ class FetchingFollower(msgspec.Struct, frozen=True):
     is_repeated: bool = False
     # Called after the fetch of a follower outside of the ISR. None if the ISR cannot be changed.
     joins: Callable[[Partition], None] | None = None
-    # The throttle of what this broker sends to followers, None without one.
+    # The throttle for records that this broker sends to followers, None without a throttle.
     throttle: ReplicationQuota | None = None
 
     def must_wait(self, partition: Partition) -> bool:
@@ -52,7 +52,7 @@ class FetchingFollower(msgspec.Struct, frozen=True):
 
 
 def check_follower(partition: Partition, follower: FetchingFollower, leader_epoch: int) -> None:
-    """Raise Refused unless the partition is assigned to the follower, and the request is not of an
+    """Raise Refused if the partition is not assigned to the follower, or the request comes from an
     earlier registration of the follower (KIP-903).
 
     `leader_epoch` is the current leader epoch in the request, -1 without one. The code for a broker
@@ -89,8 +89,9 @@ def record_fetch(partition: Partition, follower: FetchingFollower, fetch_offset:
 def read_to_log_end(
     partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool, is_held: bool = False
 ) -> PartitionRead:
-    """Return the records from `offset`, committed or not; none if `is_held`. `at_least_one`: as in
-    `Partition.read`. Raises Refused (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR)."""
+    """Return the records from `offset` on, committed or not. If `is_held`, return no records.
+    `at_least_one`: as in `Partition.read`. Raises Refused (OFFSET_OUT_OF_RANGE,
+    KAFKA_STORAGE_ERROR)."""
     log = partition._log
     end_offset = log.log_end_offset
     if not log.log_start_offset <= offset <= end_offset:

@@ -26,8 +26,8 @@ class Cut(NamedTuple):
 
 
 class FollowerLog:
-    """The log of a follower. The caller must stop using it when the partition has another leader or
-    leader epoch."""
+    """The log of a follower. The caller must stop using this object when the partition has another
+    leader or leader epoch."""
 
     __slots__ = ("partition",)
 
@@ -50,8 +50,8 @@ class FollowerLog:
     def needs_restart(self, records: Batches) -> Cut | None:
         """Return the cut before an append of `records`, None if they can be appended as they are.
 
-        If the leader's log begins within a batch, an empty follower gets this whole batch, which
-        begins before the follower's log.
+        If the start of the leader's log is within a batch, a follower with an empty log gets this
+        whole batch. The batch then begins before the follower's log.
         """
         end_offset = self.end_offset
         if end_offset != self.partition.log_start_offset or len(records) < HEADER_SIZE:
@@ -96,10 +96,10 @@ class FollowerLog:
             partition._log.delete_records_before(start, now_ms)
 
     def diverged_at(self, epoch: int, end_offset: int) -> int:
-        """Return the offset at which to truncate, if the leader's log has `epoch` as its largest
-        epoch up to the follower's last one, and ends this epoch at `end_offset` (KIP-101, KIP-279;
-        Kafka's getOffsetTruncationState). If the follower does not have this epoch, the next fetch
-        may find an earlier difference."""
+        """Return the offset at which to truncate (KIP-101, KIP-279; Kafka's
+        getOffsetTruncationState). `epoch` is the leader's largest epoch at or below the follower's
+        last epoch, and `end_offset` is the end of `epoch` in the leader's log. If the follower does
+        not have this epoch, the next fetch may find an earlier difference."""
         own = self.partition.end_offset_for_epoch(epoch)
         if own is None:
             return min(end_offset, self.end_offset)
@@ -126,7 +126,8 @@ class FollowerLog:
             else:
                 log.truncate_to(cut.offset, now_ms)
         except OffsetOutOfRange:
-            # The batch with the log's start also has records above the cut, so no batch is left.
+            # The batch with the log's start also has records above the cut. So the cut drops this
+            # batch, and no batch is left.
             log.restart_at(cut.offset, now_ms)
         if cut.records:
             self.append(cut.records, now_ms)

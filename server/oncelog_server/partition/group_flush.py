@@ -33,7 +33,7 @@ class GroupFlush:
         self._running: list[tuple[Partition, Flush]] = []
 
     def request(self, partition: Partition) -> None:
-        """Make all records that `partition` has now durable. Then call the partition's `on_flushed`
+        """Make all present records of `partition` durable. Then call the partition's `on_flushed`
         or `fail`."""
         self._dirty[partition] = None
         if not self._running:

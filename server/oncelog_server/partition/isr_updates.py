@@ -16,8 +16,8 @@ from oncelog_server.slices import Steps
 
 
 class IsrUpdates:
-    """`epochs` returns the broker epochs of the live brokers, without those that stop. `max_lag_ms`
-    is `replica.lag.time.max.ms`. `partitions` are those of this broker.
+    """`epochs` returns the broker epochs of the live brokers, without the brokers that are
+    stopping. `max_lag_ms` is `replica.lag.time.max.ms`. `partitions` are those of this broker.
 
     Counts of the changes since the start: `shrinks`, `expansions`, `failures`.
     """
@@ -38,8 +38,9 @@ class IsrUpdates:
         self._max_lag_ms = max_lag_ms
         # The partition epochs of proposals with unknown outcomes.
         self._unknown: dict[Partition, int] = {}
-        # The partition epochs of refused proposals. The image must show newer ones first, because
-        # every further proposal would be refused, too.
+        # The partition epochs of refused proposals. Until the image shows a newer partition epoch,
+        # a further proposal would probably be refused too. So only `check` makes one, and `fetched`
+        # makes none.
         self._refused: dict[Partition, int] = {}
         self.shrinks = self.expansions = self.failures = 0
 
@@ -84,8 +85,9 @@ class IsrUpdates:
             self.shrinks += 1
             self._propose(partition, tuple(id for id in replicas.isr if id not in late))
         else:
-            # Below the min ISR, the high watermark stands still, so a follower that hangs stays at
-            # it. Without a fetch it must not join again: the next check would remove it.
+            # Below the min ISR, the high watermark stands still. A follower that does not fetch any
+            # more may then still be at the high watermark. Such a follower must not join, because
+            # the next check would remove it again.
             self._expand(partition, self._monotonic_ms() - self._max_lag_ms)
 
     def _forget(self, partition: Partition) -> None:
@@ -96,7 +98,7 @@ class IsrUpdates:
         partition.replicas.wait_for_joining(
             partition.log_end_offset, self._monotonic_ms(), self._max_lag_ms, self._epochs()
         )
-        # The high watermark may have waited for a follower that has left the ISR.
+        # The high watermark may have waited for a follower that does not count any more.
         partition.recompute_high_watermark()
 
     def _expand(self, partition: Partition, fetched_since_ms: int = UNKNOWN) -> None:

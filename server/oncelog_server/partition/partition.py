@@ -91,15 +91,15 @@ class Partition:
         self._log = log
         self.leader_id = -1
         self.leader_epoch = -1
-        # True while the partition serves as the leader. Only `suspend` makes it differ from
-        # `leads`: True while the metadata says that this broker is the leader.
+        # `leads` is True while the metadata says that this broker is the leader. `is_leader` is
+        # also False between `suspend` and `resume`, when the broker does not act as the leader.
         self.is_leader = self.leads = False
         # The reason why the partition serves no requests any more, such as a failed disk. None
         # while the partition is online.
         self.offline: str | None = None
         self.commit_waiters = CommitWaiters()
         self.read_waiters = ReadWaiters()
-        # Fetches of followers, which an append wakes. None before the first one.
+        # Fetches of followers, which an append wakes. None before the first such Fetch.
         self.follower_waiters: ReadWaiters | None = None
         self.guards = VerificationGuards()
         self.refused_sequences = RefusedSequences()
@@ -107,7 +107,7 @@ class Partition:
         self.on_offline = on_offline
         self._request_flush = request_flush
         self._flush_on_ack = flush_on_ack
-        # True while an append has to wait for a flush, with `flush_on_ack` always.
+        # True while an append has to wait for a flush. With `flush_on_ack`, this is always True.
         self._flush_requested = flush_on_ack
         self.replicas = Replicas(log.config.min_insync_replicas)
         # An attribute, because every append and read uses it. Only this class sets it.
@@ -135,7 +135,7 @@ class Partition:
     ) -> None:
         """Serve as the leader. A stale leader epoch is ignored. A new leader keeps its high
         watermark until the ISR has fetched in the new epoch. `has_elr`: see `Replicas.update`. With
-        `is_suspended`, serve after `resume`."""
+        `is_suspended`, serve only after `resume`."""
         if leader_epoch < self.leader_epoch:
             return
         if leader_epoch > self.leader_epoch or not self.leads:
@@ -146,7 +146,8 @@ class Partition:
         self.leads = True
         self.is_leader = not is_suspended
         self.recompute_high_watermark()
-        # A follower that has left the ISR joins it by its next fetch, which must read this.
+        # A follower that has left the ISR joins again by fetching this partition. The wake puts the
+        # partition into the follower's next Fetch.
         self.read_waiters.wake_all()
 
     def become_follower(self, leader_id: int, leader_epoch: int) -> None:
@@ -163,9 +164,9 @@ class Partition:
         self.read_waiters.wake_all()
 
     def suspend(self) -> None:
-        """Do not act as the leader until `resume`, because the cluster may have elected another.
-        The high watermark does not move, and requests with records that are not committed yet wait
-        until the metadata says which broker leads."""
+        """Do not act as the leader until `resume`, because the cluster may have elected another
+        leader. The high watermark does not move, and requests with records that are not committed
+        yet wait until the metadata says which broker leads."""
         self.is_leader = False
 
     def resume(self) -> None:
@@ -249,7 +250,8 @@ class Partition:
 
     def recompute_high_watermark(self) -> None:
         """Advance the leader's high watermark after a change of the ISR or of a follower's log end.
-        If the ISR is now below the min ISR, end the waits that may not wait for its members."""
+        If the ISR is now below the min ISR, end the waits of producers
+        (`CommitWaiters.end_under_min_isr`)."""
         if not self.is_leader:
             return
         log = self._log
@@ -259,8 +261,8 @@ class Partition:
             self.commit_waiters.end_under_min_isr()
 
     def follow_high_watermark(self, high_watermark: int) -> None:
-        """Advance a follower's high watermark to the leader's, at most to the own log end. After a
-        truncation, move it back to the log end."""
+        """Advance a follower's high watermark to the leader's, at most to the follower's log end.
+        After a truncation, move it back to the log end."""
         log = self._log
         known = min(max(high_watermark, self.high_watermark), log.log_end_offset)
         self.high_watermark = max(known, log.log_start_offset)
@@ -283,8 +285,9 @@ class Partition:
 
     def when_committed(self, end_offset: int, settled: Settled, *, needs_isr: bool = False) -> None:
         """Call `settled(NONE)` once all records below `end_offset` are committed, or at once. An
-        offline partition commits no further records: `settled(KAFKA_STORAGE_ERROR)`. Below the min
-        ISR, `needs_isr` ends the wait with NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+        offline partition commits no further records: `settled(KAFKA_STORAGE_ERROR)`. With
+        `needs_isr`, the wait ends with NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR falls below the
+        min ISR."""
         if self.high_watermark >= end_offset:
             settled(ErrorCode.NONE)
         elif self.offline is not None:
@@ -502,8 +505,8 @@ class Partition:
 
     @property
     def refuses_appends(self) -> StorageError | None:
-        """The storage error that keeps the log from appends at the moment. None if it takes
-        them."""
+        """The storage error for which the log takes no append at the moment. None if the log takes
+        appends."""
         refusals = self._log.refusals
         return (refusals.failure or refusals.current) if refusals.refuses_appends else None
 

@@ -74,7 +74,7 @@ class EarlySequences:
         self, topic: TopicKey, index: int, producer_id: int, producer_epoch: int, sequence: int
     ) -> None:
         if len(topic) > LONGEST_NAME:
-            return  # there is no such topic
+            return  # no topic has such a long name
         key = topic, index, producer_id
         known = self._lowest.get(key)
         if known is None and len(self._lowest) == MOST_EARLY:

@@ -31,12 +31,12 @@ class Partitions:
         # Partitions that could not be opened, each with the reason. Error responses and logs show
         # the reason.
         self._offline: dict[TopicPartition, str] = {}
-        # For partitions that are not open.
+        # The lowest refused sequences for partitions that are not open.
         self.early_sequences = EarlySequences()
         # True while this broker may not act as the leader of any partition.
         self.is_suspended = False
-        # Called when a partition goes offline or comes back, and when the disk refuses or takes
-        # what belongs to an open log.
+        # Called when a partition goes offline or comes back, when the disk refuses a write of an
+        # open log, and when the disk accepts the write later.
         self.on_storage_change: Callable[[], None] = _do_nothing
 
     def __iter__(self) -> Iterator[Partition]:

@@ -39,7 +39,7 @@ class CommitWaiters:
 
     def wait(self, offset: int, settled: Settled, needs_isr: bool = False) -> None:
         """Call `settled(NONE)` once the high watermark is at least `offset`, the exclusive end of
-        the append. `needs_isr`: `end_under_min_isr` ends the wait."""
+        the append. With `needs_isr`, `end_under_min_isr` also ends the wait."""
         self.waiting.append((offset, settled, needs_isr))
 
     def advance(self, high_watermark: int) -> None:

@@ -15,10 +15,11 @@ MAX_TOPICS: Final = 256
 class WritableTopics:
     """Topics that the principal of one session may write, each with its partitions on this broker.
 
-    They hold at `revision`, that of the metadata with the access rules by which they were found.
-    An idle session must not keep the metadata itself in memory. `topics` are the partitions as
-    Partitions.of_topic returns them. If a topic has no partition left, the caller looks it up
-    again: the partitions may be open again, in another object.
+    The topics were found with the metadata of `revision`, which has the access rules. Only the
+    revision is kept, because an idle session must not keep the metadata itself in memory. `topics`
+    has the mapping that Partitions.of_topic returned for each topic. If the mapping has become
+    empty, the caller looks the topic up again: its partitions may be open again, in another
+    mapping.
     """
 
     __slots__ = ("revision", "topics")

@@ -1,4 +1,4 @@
-"""The seam between a leader and the store that holds the ISR of its partitions (Kafka's
+"""The interface between a leader and the store that holds the ISR of its partitions (Kafka's
 AlterPartitionManager)."""
 
 from __future__ import annotations

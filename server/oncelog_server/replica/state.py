@@ -15,7 +15,7 @@ UNKNOWN: Final = -1
 
 class Follower:
     """The state of a follower. Its log end is the offset from which it last fetched in this leader
-    epoch. Its broker epoch is the one in that fetch, UNKNOWN before it."""
+    epoch. Its broker epoch is the one in that fetch. Both are UNKNOWN before the first fetch."""
 
     __slots__ = (
         "broker_epoch",
@@ -46,15 +46,15 @@ class Follower:
             self.last_caught_up_ms = now_ms
         elif log_end_offset >= self.leader_end_at_last_fetch:
             # While the leader appends, a follower never fetches from the leader's present log end.
-            # If it fetches from the leader's log end at the time of its previous fetch, it has all
-            # records that the leader had at that time.
+            # But this fetch begins at or above the log end that the leader had at the previous
+            # fetch. So the follower has all records that the leader had then.
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.log_end_offset = log_end_offset
         self.leader_end_at_last_fetch = leader_end
         self.last_fetch_ms = now_ms
 
     def was_caught_up(self, at_ms: int) -> None:
-        """Note that it had all records of the leader at this time."""
+        """Note that the follower had all records of the leader at this time."""
         if self.log_end_offset != UNKNOWN:
             self.last_caught_up_ms = max(self.last_caught_up_ms, at_ms)
 
@@ -127,10 +127,11 @@ class Replicas:
         """Replace the metadata of this leader epoch. `has_elr`: brokers outside of the ISR may
         still be elected, because they have every committed record (KIP-966).
 
-        A newer partition epoch ends the change in flight: the change compares the partition epoch,
-        so this metadata is its result, or it can no longer be made. Otherwise the change stays in
-        flight, because the metadata may be older than its outcome. Replicas that are not assigned
-        any more are removed from the proposed ISR."""
+        A newer partition epoch ends the change in flight. The store makes a change only if the
+        partition epoch has not changed since the proposal. So this metadata is the result of the
+        change, or the change can no longer be made. Without a newer partition epoch the change
+        stays in flight, because the metadata may be older than the outcome of the change. Replicas
+        that are not assigned any more are removed from the proposed ISR."""
         if partition_epoch > self.partition_epoch:
             self.partition_epoch, self._proposed_isr = partition_epoch, ()
         known = self._followers
@@ -153,7 +154,8 @@ class Replicas:
         self._count()
 
     def reassign(self, adding: tuple[int, ...], removing: tuple[int, ...]) -> None:
-        """Note the replicas that a reassignment adds and removes, both empty without one."""
+        """Note the replicas that a reassignment adds and removes. Both are empty without a
+        reassignment."""
         self.adding, self.is_reassigning = adding, bool(adding or removing)
 
     def require(self, min_insync_replicas: int) -> None:
@@ -204,9 +206,9 @@ class Replicas:
 
     @property
     def _stands_still(self) -> bool:
-        """Return True if nothing may be committed: the ISR is below the min ISR, or has been, and
-        the members of the ELR do not have newer records. After a lower min.insync.replicas, the
-        controller ends the ELR first."""
+        """Return True if nothing may be committed. This is so while the ISR is below the min ISR,
+        and also while there is an ELR, because the members of the ELR do not have newer records. If
+        min.insync.replicas is lowered, the controller first ends the ELR."""
         return self.is_under_min_isr or self._has_elr
 
     # --- log ends
@@ -260,8 +262,8 @@ class Replicas:
         return None if log_end_offset == UNKNOWN else max(leader_end - log_end_offset, 0)
 
     def out_of_sync_ms(self, now_ms: int) -> dict[int, int]:
-        """Return the followers outside of the ISR, with the time since each was caught up. Those
-        that were not in this leader epoch are left out."""
+        """Return the followers outside of the ISR, with the time since each was caught up. A
+        follower that was never caught up in this leader epoch is left out."""
         return {
             broker_id: now_ms - follower.last_caught_up_ms
             for broker_id, follower in self._followers.items()
@@ -302,8 +304,9 @@ class Replicas:
         records that differ from the leader's. Return no followers while a change is in flight.
 
         `epochs` are the broker epochs of the live brokers. A follower that is not in `epochs`, or
-        has fetched with another broker epoch, may not join (KIP-903). None: all may join. Nor may a
-        follower with a last fetch before `fetched_since_ms`."""
+        has fetched with another broker epoch, may not join (KIP-903). With None, broker epochs are
+        not checked. A follower with its last fetch before `fetched_since_ms` may not join
+        either."""
         if self._proposed_isr:
             return ()
         required = max(high_watermark, self.epoch_start_offset)

@@ -1,4 +1,5 @@
-"""The interface of the disk for the pure packages, injected into them.
+"""The interface of the disk. An implementation is injected into the packages that do no I/O of
+their own.
 
 Append and read are synchronous, because the page cache serves them. fsync and unlink are slow: they
 run outside of the event loop, which they never block, and call back when they end. `os_files` and

@@ -14,8 +14,9 @@ TXN_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
-# A second suffix says what happens to the file. In this order: the file is to be deleted,
-# compaction is writing it, it is about to replace other files, another part is writing it.
+# A second suffix says what happens to the file. The four suffixes mean, in this order: the file is
+# to be deleted, compaction is writing it, it is about to replace other files, another part of the
+# broker is writing it.
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
@@ -26,7 +27,7 @@ PARTITION_METADATA: Final = "partition.metadata"
 # Oncelog's own: checksums of the .txnindex files, because Kafka's format has none.
 TXN_INDEX_CHECKPOINT: Final = "txn-index-checkpoint"
 
-# In the data directory itself.
+# Files in the data directory itself.
 META_PROPERTIES: Final = "meta.properties"
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
@@ -97,8 +98,8 @@ def partition_directory(topic: str, partition: int) -> str:
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    """Return the partition of a directory, None if it has the name of a deleted partition's
-    directory, or of no partition's directory."""
+    """Return the partition of a directory. Return None for the name of a deleted partition's
+    directory, and for a name that no partition's directory has."""
     match = _PARTITION.fullmatch(name)
     if match is None or is_deleted_directory(name):
         return None
