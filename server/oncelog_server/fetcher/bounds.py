@@ -10,10 +10,10 @@ def cut_into(leader_start: int, leader_end: int, own_end: int) -> Cut | None:
     """Return the cut that brings the follower's end into the leader's log, None if the end is in
     it.
 
-    The leader's log ends before the follower's: after an unclean election, the follower drops what
-    the leader does not have. The leader's log begins after the follower's end: while the
-    follower was down, the leader deleted records that the follower needs next. The follower drops
-    all records and begins again.
+    If the leader's log ends before the follower's, there was an unclean election. The follower
+    drops the records that the leader does not have. If the leader's log begins after the follower's
+    end, the leader has deleted records that the follower needs next, for example while the follower
+    was down. The follower drops all records and begins again.
     """
     if leader_end < own_end:
         return Cut(leader_end)

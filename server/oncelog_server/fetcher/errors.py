@@ -18,7 +18,7 @@ class Reaction(Enum):
 # moment.
 _REACTIONS: Final[dict[int, Reaction]] = {
     ErrorCode.OFFSET_OUT_OF_RANGE: Reaction.ASK_OFFSETS,
-    # The leader has a newer epoch. The metadata of this broker will have it, too.
+    # The leader has a newer epoch. The metadata of this broker will soon have the newer epoch too.
     ErrorCode.FENCED_LEADER_EPOCH: Reaction.AWAIT_LEADER,
 }
 
@@ -31,7 +31,7 @@ SESSION_ERRORS: Final = frozenset(
     }
 )
 
-# Errors that pass while metadata spreads. They need no warning.
+# Errors that end as soon as all brokers have the same metadata. They need no warning.
 PASSING: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -31,7 +31,7 @@ class Followed(msgspec.Struct, eq=False):
     phase: Phase = Phase.FETCHING
     # The time in ms of the monotonic clock from which a delayed partition is fetched again.
     due_ms: int = 0
-    # Consecutive errors that pass while metadata spreads.
+    # Number of consecutive errors that are in PASSING.
     passing_errors: int = 0
     # The start of the leader's log, UNKNOWN until the leader has returned it.
     leader_start: int = UNKNOWN

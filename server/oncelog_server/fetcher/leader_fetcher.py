@@ -40,12 +40,13 @@ from oncelog_server.slices import Steps
 from oncelog_server.storage.files import StorageError
 from oncelog_server.topic_partition import TopicPartition
 
-# More partitions than these are added to a session by several requests, so that no request blocks
-# the loop of the leader.
+# Maximum number of partitions that one request adds to a session. Several requests add a larger
+# number, so that no request blocks the loop of the leader.
 MOST_ROWS: Final = 5_000
 # The longest time between two checks of the throttle.
 MOST_HELD_MS: Final = 1_000
-# Kafka waits replica.fetch.backoff.ms (1 s) from the first error on, and acks=all with it.
+# The delay after the first error. Kafka waits replica.fetch.backoff.ms (1 s) already after the
+# first error, and delays acks=all as long.
 FIRST_DELAY_MS: Final = 20
 MOST_DOUBLINGS: Final = 10
 _LATEST: Final = -1
@@ -75,10 +76,10 @@ class Notice(NamedTuple):
 
 
 class LeaderFetcher:
-    """The caller sends `next`, and gives the response to `take`. `broker_epoch` returns the epoch
-    of this broker's registration, 0 without one. `throttle` limits what is fetched. `notices` has
-    what must be logged; the caller empties it. `appended` has the partitions that grew by the last
-    response."""
+    """The caller sends the request that `next` returns, and gives the response to `take`.
+    `broker_epoch` returns the epoch of this broker's registration, 0 without one. `throttle` limits
+    what is fetched. `notices` has what must be logged; the caller empties it. `appended` has the
+    partitions that grew by the last response."""
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class LeaderFetcher:
         return max((followed.lag for followed in self._followed.values()), default=UNKNOWN)
 
     def lag_of(self, partition: Partition) -> int:
-        """Return the lag of a partition (see Followed), UNKNOWN also for one that is not
+        """Return the lag of a partition (see Followed), UNKNOWN also for a partition that is not
         fetched."""
         followed = self._followed.get(key_of(partition))
         return UNKNOWN if followed is None else followed.lag
@@ -161,7 +162,8 @@ class LeaderFetcher:
         self._cutting.pop(key, None)
 
     def _delay(self, followed: Followed, delay_ms: int | None = None) -> None:
-        """Fetch a partition again after `delay_ms`, or after the back-off without it."""
+        """Fetch a partition again after `delay_ms`. If `delay_ms` is None, wait for the
+        back-off."""
         self._leave_phase(followed)
         followed.phase = Phase.DELAYED
         if delay_ms is None:
@@ -170,8 +172,8 @@ class LeaderFetcher:
         self._delayed[followed.key] = followed
 
     def _delay_briefly(self, followed: Followed) -> None:
-        """Fetch the partition again soon, then less and less often up to the back-off: the leader
-        sees its election some ms later than this follower."""
+        """Fetch the partition again soon, because the leader may see its election some ms later
+        than this follower. After each further error the delay doubles, at most to the back-off."""
         brief_ms = FIRST_DELAY_MS << min(followed.passing_errors, MOST_DOUBLINGS)
         followed.passing_errors += 1
         self._delay(followed, min(brief_ms, self._settings.backoff_ms))
@@ -200,7 +202,8 @@ class LeaderFetcher:
         """Return the next request, None if there is nothing to ask until `wake_ms`."""
         now_ms = self._monotonic_ms()
         if self._broker_epoch() <= 0:
-            # A fetch without an epoch would count for the ISR, whatever was lost before (KIP-903).
+            # The leader would count a fetch without an epoch for the ISR, even if this broker has
+            # lost records before its restart (KIP-903).
             self._pause()
         if now_ms < self._pause_ends_ms:
             return None
@@ -285,7 +288,8 @@ class LeaderFetcher:
             self.lost()
 
     def lost(self) -> None:
-        """Begin a new session after the back-off, because it is unknown what the leader knows."""
+        """Begin a new session after the back-off, because the state of the leader's session is
+        unknown."""
         self._session.reset()
         self._pause()
 

@@ -29,7 +29,8 @@ class SessionPart(NamedTuple):
 
 
 class FollowerSession:
-    """The partitions that a follower fetches from one leader, and what the leader knows of them."""
+    """The partitions that a follower fetches from one leader, and the state of the leader's
+    session."""
 
     def __init__(self) -> None:
         self._id = NO_SESSION

@@ -63,9 +63,9 @@ def fetch(
     The request does not wait if no partition is found or a partition has an error. If a request
     with many partitions waits, its later reads and its response are made in slices.
 
-    `follower` is the broker that sends the request, None for a consumer. A follower has `unread`
-    partitions, and each later read reads those of that time; `waits` are the parked fetches of
-    followers."""
+    `follower` is the broker that sends the request, None for a consumer. For a follower, each later
+    read reads the partitions that are in `unread` at that time. `waits` has the parked fetches of
+    all followers."""
     result = yield from read_partitions(
         partitions, finder.find, isolation, limits.max_bytes, follower, unread
     )

@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-# In a Fetch of a reader that does not need to know the high watermark early (KIP-1166).
+# The high watermark in a Fetch of a reader that need not learn a new high watermark early
+# (KIP-1166).
 HIGH_WATERMARK_UNUSED: Final = 2**63 - 1
 
 

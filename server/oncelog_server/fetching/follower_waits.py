@@ -1,8 +1,9 @@
 """The time for which a leader lets the Fetch of a follower wait for records.
 
-A follower has one Fetch in flight to each leader. The partitions of a new leadership are only in
-the follower's next Fetch, so they would wait for the end of a parked one: with Kafka's default of
-`replica.fetch.wait.max.ms`, acks=all would stand still for 500 ms after each move of a leader.
+A follower has one Fetch in flight to each leader. If a broker becomes the leader of more
+partitions, only the follower's next Fetch names them. The follower sends it after the end of the
+parked Fetch. With Kafka's default of `replica.fetch.wait.max.ms`, acks=all would stand still for
+500 ms after each move of a leader.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ BRIEF_WAIT_MS: Final = 20
 
 
 class FollowerWaits:
-    """The parked fetches of followers. `parked` has a function for each Fetch, which ends it."""
+    """The parked fetches of followers. `parked` has, for each Fetch, the function that ends the
+    Fetch."""
 
     def __init__(self, monotonic_ms: Callable[[], int]) -> None:
         self.parked = ReadWaiters()
@@ -27,8 +29,8 @@ class FollowerWaits:
         self._brief_until_ms = 0
 
     def shorten(self) -> None:
-        """End the parked fetches, and let the next ones wait only briefly: this broker leads more
-        partitions."""
+        """End the parked fetches, and let the next ones wait only briefly, because this broker has
+        become the leader of more partitions."""
         self._brief_until_ms = self._monotonic_ms() + BRIEF_FOR_MS
         self.parked.wake_all()
 

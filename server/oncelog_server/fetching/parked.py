@@ -15,21 +15,21 @@ from oncelog_server.timers import Timer, Timers
 
 R = TypeVar("R")
 
-# The longest time after which a follower learns a new high watermark. The next records bring it
-# too. A response at once would double the requests of a follower under load.
+# The longest time after which a follower learns a new high watermark. A response with records
+# brings it earlier. An immediate response would double the requests of a follower under load.
 HIGH_WATERMARK_DELAY_MS: Final = 20
 
 
 class ParkedFetch(Generic[R]):
     """Repeats the read after each change of a partition. The Fetch ends when there is enough data
-    or an error, or when the timer fires. Then `answer` is what `respond` makes of the last read.
-    `read` and `respond` return a Deferred if they need several turns of the loop. Several changes
-    in one turn of the loop cause a single read.
+    or an error, or when the timer fires. Then `answer` completes with the response that `respond`
+    makes from the last read. `read` and `respond` return a Deferred if they need several turns of
+    the loop. Several changes in one turn of the loop cause a single read.
 
     The Fetch of a follower waits for changes of its `unread` partitions instead. It wakes at an
     append, which need not be committed. Any other change, for example of the high watermark, ends
-    the Fetch HIGH_WATERMARK_DELAY_MS later; with `has_newer_high_watermark` there is one already.
-    `waits` is the set of followers' parked fetches that can be ended early."""
+    the Fetch HIGH_WATERMARK_DELAY_MS later. With `has_newer_high_watermark`, this delay begins at
+    once. `waits` is the set of followers' parked fetches that can be ended early."""
 
     __slots__ = (
         "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions", "_read", "_respond",
@@ -64,7 +64,7 @@ class ParkedFetch(Generic[R]):
         if unread is not None:
             unread.await_changes(self._wake, self._high_watermark_advanced)
         else:
-            wake = self._wake  # one bound method for all partitions
+            wake = self._wake  # bound once for all partitions
             for partition in partitions:
                 partition.read_waiters.add(wake)
         self._watermark_timer: Timer | None = None

@@ -75,8 +75,8 @@ class PartitionResult(msgspec.Struct):
 
 
 class FetchResult(msgspec.Struct):
-    """`is_urgent`: the response must not wait for more records. `has_newer_high_watermark`: it
-    must not wait long, see `PartitionResult`."""
+    """`is_urgent`: the response must not wait for more records. `has_newer_high_watermark`: the
+    response must not wait long, see `PartitionResult`."""
 
     partitions: list[PartitionResult]
     size: int
@@ -117,7 +117,7 @@ def read_partitions(
 ) -> Steps[FetchResult]:
     """Read all partitions once, in order. `find` raises Refused for a partition that this broker
     does not serve. A follower reads up to the log end, whatever the isolation level. `unread` are
-    the partitions that its next Fetch reads."""
+    the partitions that the follower's next Fetch reads."""
     results: list[PartitionResult] = []
     size = 0
     is_urgent = has_newer_high_watermark = False
@@ -168,7 +168,8 @@ def _read_for_follower(
     partition.check_leader(wanted.current_leader_epoch)
     check_follower(partition, follower, wanted.current_leader_epoch)
     if not follower.is_repeated or wanted.current_leader_epoch < 0:
-        # In one leader epoch the leader's log only grows, so logs that agree stay so.
+        # Other reads need no check: in one leader epoch the leader's log only grows, so logs that
+        # have agreed still agree.
         diverging = _diverging(wanted, partition)
         if diverging is not None:
             return diverging

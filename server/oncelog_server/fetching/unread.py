@@ -1,9 +1,9 @@
 """The partitions of a follower's fetch session that its next Fetch must read.
 
-A session names a partition once, and a cluster has thousands of them, while few change between two
-Fetches. A partition is left out while its follower has everything: the follower is in the ISR,
-fetches from the log end, and got the last values of the high watermark and the log start. Then a
-change of the partition brings it back. So a Fetch costs time for each change, not for each
+A session names each partition once. It may have thousands of partitions, and few of them change
+between two Fetches. A partition is left out while its follower has everything: the follower is in
+the ISR, fetches from the log end, and got the last values of the high watermark and the log start.
+Then a change of the partition brings it back. So a Fetch costs time for each change, not for each
 partition of the session as in Kafka.
 """
 
@@ -19,8 +19,8 @@ from oncelog_server.partition.waiting import ReadWaiters, Wake
 class Unread:
     """The partitions to read of one follower. All rows are unread at first.
 
-    `fetched_ms` is the time of the follower's last Fetch, of a clock that never goes back. Without
-    `lasts` the object serves a single Fetch, outside of sessions.
+    `fetched_ms` is the time of the follower's last Fetch, of a clock that never goes back. If
+    `lasts` is False, the object serves a single Fetch, outside of sessions.
     """
 
     __slots__ = (
@@ -55,11 +55,11 @@ class Unread:
         return list(self._rows.values())
 
     def add(self, row: FetchedPartition) -> None:
-        """Read a partition: a Fetch names it."""
+        """Read a partition, because a Fetch names it."""
         self._rows[row.key] = row
 
     def forget(self, key: PartitionKey) -> None:
-        """Stop reading a partition: it has left the session."""
+        """Stop reading a partition, because it has left the session."""
         self._rows.pop(key, None)
         self._end_watch(key)
 
@@ -71,8 +71,8 @@ class Unread:
     def note(
         self, row: FetchedPartition, partition: Partition, *, is_news: bool, has_records: bool
     ) -> None:
-        """Note a read. The caller must call this right after it, before the partition can change.
-        `is_news`: the response has something for the follower."""
+        """Note a read. The caller must call this method right after the read, before the partition
+        can change. `is_news`: the response has something for the follower."""
         key = row.key
         watch = self._watches.get(key)
         if watch is None or watch.partition is not partition:
@@ -89,12 +89,13 @@ class Unread:
 
     def await_changes(self, on_append: Wake, on_advance: Wake) -> None:
         """Call `on_append` after an append to any partition of the session, committed or not, and
-        `on_advance` after another change: a high watermark, a log start, or an end of leadership.
-        The latest caller replaces others."""
+        `on_advance` after another change: a high watermark, a log start, or an end of leadership. A
+        later call replaces these functions."""
         self._on_append, self._on_advance = on_append, on_advance
 
     def answered(self, on_append: Wake | None = None) -> None:
-        """The Fetch has its response. `on_append` is that of its `await_changes`."""
+        """Stop the calls of `await_changes`, because the Fetch has its response. If a later Fetch
+        has replaced `on_append`, the calls for that Fetch continue."""
         if on_append is None or on_append == self._on_append:
             self._on_append = self._on_advance = None
         if not self._lasts:
@@ -120,12 +121,13 @@ class Unread:
     def _bring_back(self, watch: _Watch) -> None:
         key = watch.row.key
         if key not in self._rows:
-            # The Fetches that left the partition out count for the time in which it was in sync.
+            # The follower was in sync while its Fetches left the partition out, so each of these
+            # Fetches counts as caught up.
             watch.partition.replicas.was_caught_up(self._broker_id, self.fetched_ms)
             self._rows[key] = watch.row
         if self._on_append is None:
-            # No Fetch waits, and the next one reads the partition. Its follower may be gone for
-            # good, so it must not hold a deleted partition in memory.
+            # No Fetch waits, and the next Fetch reads the partition in any case. The follower may
+            # never fetch again, so the watch must not hold a deleted partition in memory.
             self._end_watch(key)
 
 
