@@ -50,7 +50,8 @@ class Order(Enum):
 
 
 class Deferred(Generic[T]):
-    """A response that `complete` sets exactly once. `on_complete` may be called before or after it.
+    """A response that `complete` sets exactly once. `on_complete` may be called before or after
+    `complete`.
 
     `cancel` ends the wait, for example because the client has closed the connection. The
     `on_cancel` callbacks then release the resources of the wait, and a later `complete` is ignored.

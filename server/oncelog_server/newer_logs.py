@@ -1,6 +1,6 @@
-"""Find producer ids and leader epochs in the logs that are newer than the metadata. If there are
-any, the metadata comes from a backup. A broker that serves with it would assign producer ids twice
-and elect leaders in used epochs.
+"""Find logs that are newer than the metadata: they have producer ids or leader epochs that the
+metadata does not have yet. Such metadata comes from a backup. A broker that serves with it would
+assign producer ids twice and elect leaders in used epochs.
 """
 
 from __future__ import annotations

@@ -57,8 +57,9 @@ class _CleanMark(msgspec.Struct, frozen=True):
 
 
 class SeenRevision(msgspec.Struct, frozen=True):
-    """The newest revision of a metadata store elsewhere that a directory has seen. `restored_at` is
-    that of the image (`ClusterImage`): a restored store counts revisions of its own."""
+    """The newest revision that a data directory has seen of a metadata store outside of the
+    directory. `restored_at` is that of the image (`ClusterImage`), because a restored store counts
+    its revisions anew."""
 
     revision: int
     restored_at: int = 0
@@ -81,10 +82,9 @@ class DataDirectory:
         self._was_empty = False
 
     def lock(self) -> None:
-        """Create the directory if it does not exist, and lock it, if it is oncelog's or empty.
-
-        Raises ForeignDirectory if it is neither, NeedsRecovery if its metadata is lost,
-        DirectoryInUse if another process holds the lock, and OSError with the path.
+        """Lock the directory, and create it first if it does not exist. Raises ForeignDirectory if
+        it is neither oncelog's nor empty, NeedsRecovery if its metadata is lost, DirectoryInUse if
+        another process holds the lock, and OSError with the path.
         """
         try:
             _check_links(self.path)
@@ -170,7 +170,7 @@ class DataDirectory:
         files.replace(CLEAN_SHUTDOWN, msgspec.json.encode(_CleanMark(0, broker_epoch)))
 
     def cluster_revision(self) -> SeenRevision | None:
-        """Return the newest revision of a metadata store elsewhere that the directory has seen.
+        """Return the newest revision that the directory has seen of a metadata store outside of it.
         Return None if the metadata is in the directory. Raises OSError. Raises ValueError if the
         file is damaged."""
         data = self._read(CLUSTER_REVISION)
@@ -182,8 +182,8 @@ class DataDirectory:
         return SeenRevision(*map(int, numbers))
 
     def keep_cluster_revision(self, seen: SeenRevision, files: Files) -> None:
-        """Record that the metadata is elsewhere, at this revision or a later one. Raises
-        StorageError."""
+        """Record that the metadata is outside of the directory, at this revision or a later one.
+        Raises StorageError."""
         files.replace(CLUSTER_REVISION, seen.encode())
 
     def was_kept_by(self, boot: str) -> bool:

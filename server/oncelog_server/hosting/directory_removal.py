@@ -83,8 +83,9 @@ class DirectoryRemoval:
         self._refused_work.complete(_removal(name))
 
     def delete_late(self) -> None:
-        """Delete the renamed directories if they have waited for DELETED_WITHIN_MS. Clients may
-        cause changes without a pause, so the end of the changes is not enough."""
+        """Delete the renamed directories if they have waited for DELETED_WITHIN_MS. This limit is
+        needed because `delete_renamed` is called only when no change is left, and clients may cause
+        changes without a pause."""
         if self._renamed and not 0 <= self._wall_ms() - self._renamed_ms < DELETED_WITHIN_MS:
             self.delete_renamed()
 
@@ -99,7 +100,7 @@ class DirectoryRemoval:
             self._files.remove(renamed)
 
     def _rename(self, name: TopicPartition, topic_id: bytes, aside: str) -> bool:
-        """Rename the directory, and return whether it is there and of this topic."""
+        """Rename the directory. Return False if it does not exist or belongs to another topic."""
         directory = partition_directory(*name)
         if not self._files.exists(directory) or not is_of_topic(self._files, directory, topic_id):
             return False

@@ -1,7 +1,9 @@
-"""The revision of a metadata store elsewhere is durable before this broker has a new replica.
+"""Make the revision of the metadata durable before this broker opens a new replica. This is for a
+metadata store outside of the data directory.
 
-So no folder has records of a topic or a partition that is later than what the data directory has
-seen. A start with older metadata is then refused, and puts no such folder aside.
+So no folder has records of a topic or partition that was created after the revision that the data
+directory has recorded. If a start finds older metadata, it is refused, and puts no such folder
+aside.
 """
 
 from __future__ import annotations

@@ -76,11 +76,12 @@ class LogOpening:
         self._checked = checked
 
     def started(self) -> None:
-        """Forget those directories: no log from before the start is left to be opened."""
+        """Forget the directories of `start`, because the logs from before the start are open
+        now."""
         self._checked = frozenset()
 
     def settings_changed(self) -> None:
-        """Take the broker's settings for the logs anew."""
+        """Read the broker's settings for the logs again."""
         self._configs = LogConfigs(self._settings)
 
     def reconfigure(self, topic: TopicImage) -> None:
@@ -190,8 +191,8 @@ class LogOpening:
             try:
                 partition.try_again(self._wall_ms())
             finally:
-                # Also after an error: the first refusal may have been of a side file, and the next
-                # one of an append.
+                # This call is needed after an error too: the disk may first have refused only a
+                # side file, and may now refuse an append.
                 self._partitions.on_storage_change()
 
     def _went_offline(self, partition: Partition) -> None:

@@ -69,9 +69,9 @@ class Coordinator(Protocol):
 class ReplicaManager:
     """Opens, leads and removes this broker's partitions as the metadata image says.
 
-    `broker_epoch` returns the epoch of this broker's registration, 0 before it. `follow` fetches a
-    partition from its leader, and `stop_following` ends that. `lead_replicas` is called when this
-    broker leads a partition with followers.
+    `broker_epoch` returns the epoch of this broker's registration, 0 before the registration.
+    `follow` fetches a partition from its leader, and `stop_following` ends that. `lead_replicas` is
+    called when this broker leads a partition with followers.
     """
 
     def __init__(
@@ -101,23 +101,23 @@ class ReplicaManager:
         # Topics with a log that the disk refused to create or open, with the first error.
         self._not_opened: dict[str, StorageError] = {}
         self._due = TopicChanges(slices, self._make, removal.delete_renamed)
-        # None if the metadata is in the directory, and before the registration.
+        # None before the registration, and always None if the metadata is in the data directory.
         self._kept_revision: KeptRevision | None = None
         self._stopped = False
         self._coordinators: dict[str, Coordinator] = {}
-        # True at the start, when the logs are opened that this broker had at its last stop.
+        # True at the start, until the logs that this broker had at its last stop are open.
         self._loading = True
-        # The newest leader epoch in a directory's checkpoint.
+        # The newest leader epoch in the `leader-epoch-checkpoint` of some partition.
         self._kept_epoch = -1
-        # Ids of deleted topics with partitions that the stop left on disk.
+        # Ids of deleted topics with partitions that this stop leaves on disk.
         self._left: Set[bytes] = frozenset()
 
     def serve_coordinators(self, transactions: Coordinator, groups: Coordinator) -> None:
         self._coordinators = {TRANSACTION_STATE: transactions, CONSUMER_OFFSETS: groups}
 
     def keep_revisions(self, keep: KeepRevision) -> None:
-        """From now on, make the revision of a metadata store elsewhere durable before a new
-        replica is opened."""
+        """From now on, open a new replica only after the metadata's revision is durable. This is
+        for a metadata store outside of the data directory."""
         from oncelog_server.hosting.kept_revision import KeptRevision
 
         self._kept_revision = KeptRevision(self._broker_id, self._due, keep)
@@ -125,8 +125,8 @@ class ReplicaManager:
     def open_all(self, image: ClusterImage, folders: Folders, newer: NewerLogs) -> None:
         """Open every partition that the image assigns to this broker, at the start.
 
-        The broker leads none of them yet: its registration elects it, in a new leader epoch. Raises
-        StorageError if directories of unknown topics (strays) cannot be put aside.
+        The broker leads no partition yet: only its registration makes it a leader, in a new leader
+        epoch. Raises StorageError if directories of unknown topics (strays) cannot be put aside.
         """
         self._image = image
         self._removal.put_strays_aside(folders)
@@ -160,8 +160,8 @@ class ReplicaManager:
         self._due.work()
 
     def follow_others(self) -> None:
-        """Follow the other leaders of this broker's partitions. Their records do not change when
-        this broker registers."""
+        """Follow the leaders of the partitions that this broker does not lead. This call is needed
+        because the registration of this broker changes no record of these partitions."""
         for topic in self._image.topics.values():
             for partition in topic.partitions:
                 if self._broker_id in partition.replicas and partition.leader != self._broker_id:
@@ -334,8 +334,8 @@ class ReplicaManager:
             if len(image.replicas) > 1:
                 self._lead_replicas()
             if image.leader_epoch > self._kept_epoch:
-                # One directory must have the newest epoch, so that lost metadata can be recovered
-                # from the directories.
+                # At least one partition's directory must have the newest epoch, so that lost
+                # metadata can be recovered from the directories.
                 self._kept_epoch = image.leader_epoch
                 partition.write_leader_epochs()
             if coordinator is not None:

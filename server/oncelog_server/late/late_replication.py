@@ -1,5 +1,5 @@
-"""Import and start the parts that other brokers need when there is a partition with several
-replicas. A broker without one never imports them."""
+"""Import and start the replication at the first partition with several replicas. A broker without
+such a partition never imports the replication."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LateReplication:
         self._replication: Replication | None = None
 
     def started(self) -> Replication:
-        """Return the replication. Start it before the first return."""
+        """Return the replication. The first call starts it."""
         if self._replication is None:
             self._replication = self._make()
         return self._replication

@@ -1,8 +1,8 @@
 """The retries of adding a partition to a transaction for Produce v12.
 
 A producer may begin its next transaction before the markers of the last one are written on every
-broker, and the coordinator may move. The client would then wait for its own back-off, or for new
-metadata (franz-go: 5 s), so the broker waits for a short time instead. Kafka's
+broker, and the coordinator may move. In both cases the client would wait for its own back-off, or
+for new metadata (franz-go: 5 s), so the broker waits for a short time instead. Kafka's
 ReplicaManager.handleProduceAppend does so while the last transaction completes.
 """
 
@@ -50,7 +50,7 @@ class AddingRetry(msgspec.Struct, frozen=True):
         return self.monotonic_ms() - since_ms < limit_ms
 
     def pause_ms(self, code: ErrorCode, attempts: int) -> int:
-        """Return the time before the next attempt, after so many attempts with this error."""
+        """Return the time before the next attempt. `attempts`: the number of attempts so far."""
         return self.backoff_ms << (attempts - 1 if code in _MOVING else 0)
 
 

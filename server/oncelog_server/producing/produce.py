@@ -197,8 +197,9 @@ class Produce(msgspec.Struct, eq=False):
     def _append_later(
         self, unknown: list[PartitionAppend], pending: Deferred[TransactionResult], tried: _Tried
     ) -> Deferred[None] | None:
-        # A result that comes later needs guards, because the transaction may end meanwhile: also
-        # those of partitions that have a batch of it already. An immediate result needs none.
+        # The transaction may end before a later result arrives. So all partitions of the request
+        # need guards, also those that already have a batch of the transaction. An immediate result
+        # needs no guards.
         guarded = self._begin_verification()
         self._keep_records()
 
@@ -228,8 +229,8 @@ class Produce(msgspec.Struct, eq=False):
     def _ask_again(
         self, unknown: list[PartitionAppend], code: ErrorCode, tried: _Tried
     ) -> Deferred[None] | None:
-        """Repeat the request to the coordinator after a pause, even for a client that has hung up:
-        a client may do so right after its last request.
+        """Repeat the request to the coordinator after a pause, even if the client has hung up: a
+        client may hang up right after its last request.
 
         Each attempt has guards of its own, because markers of the last transaction may come between
         two attempts.
