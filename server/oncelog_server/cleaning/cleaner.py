@@ -274,8 +274,9 @@ class LogCleaner:
         """Probe the disk. After a successful probe, the cleaner examines the log again.
 
         The retries end if the log was cleaned or found clean after an earlier probe, or if the log
-        need not be cleaned any more. Otherwise raises StorageError, after a successful probe too:
-        the error of the last pass or of the probe. A probe costs less than a whole pass.
+        need not be cleaned any more. In every other case this method raises the StorageError of the
+        last pass or of the probe, even if the probe was successful. A probe costs less than a whole
+        pass.
         """
         if name not in self._refused:
             return

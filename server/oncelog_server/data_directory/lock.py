@@ -45,7 +45,7 @@ from oncelog_server.storage.layout import (
 log = structlog.get_logger("oncelog.storage")
 
 CheckpointOffsets = Mapping[tuple[str, int], int]
-# The files of a first start that is refused, besides those of the metadata store.
+# The files that a first start writes, besides those of the metadata store.
 _OF_A_START: Final = (LOCK, META_PROPERTIES, CLUSTER_REVISION)
 
 

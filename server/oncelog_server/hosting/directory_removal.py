@@ -56,8 +56,7 @@ class DirectoryRemoval:
         return self._refused_topics
 
     def put_strays_aside(self, folders: Folders) -> None:
-        """Rename the directories of unknown topics, at the start. They stay on disk. Raises
-        StorageError."""
+        """Rename the strays (`strays.py`) at the start. They stay on disk. Raises StorageError."""
         for name, aside in put_strays_aside(self._files, folders, self._new_uuid):
             log.warning("partition of a deleted topic put aside", directory=name, now=aside)
 

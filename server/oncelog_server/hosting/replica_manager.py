@@ -126,7 +126,7 @@ class ReplicaManager:
         """Open every partition that the image assigns to this broker, at the start.
 
         The broker leads no partition yet: only its registration makes it a leader, in a new leader
-        epoch. Raises StorageError if directories of unknown topics (strays) cannot be put aside.
+        epoch. Raises StorageError if strays (`strays.py`) cannot be put aside.
         """
         self._image = image
         self._removal.put_strays_aside(folders)

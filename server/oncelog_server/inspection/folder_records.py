@@ -16,7 +16,7 @@ _LARGEST_BATCH_BYTES: Final = 64 << 20
 
 
 class FolderBatch(NamedTuple):
-    """A batch of a folder, or the bytes between two batches. `path` is the segment's."""
+    """A batch of a folder, or the bytes between two batches. `path` is the segment's log file."""
 
     path: str
     found: WalkedBatch | Gap
