@@ -26,7 +26,7 @@ TEAMS: Final = 10
 TOPICS_EACH: Final = 8
 MEASURED_TOPICS: Final = 20
 
-# Nothing is denied on resources without rules, so that the cluster needs none.
+# A resource without rules denies nothing, so the cluster resource needs no rules.
 SETTINGS: Final[Mapping[str, str]] = {
     "authorizer.class.name": STANDARD_AUTHORIZER,
     "allow.everyone.if.no.acl.found": "true",

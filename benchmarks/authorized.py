@@ -33,8 +33,8 @@ def small(bench: Bench) -> Iterator[Round]:
     that without them, and `plain_cpu_us`, the broker's CPU time per request without them.
 
     A round has several pairs of brokers, and `kept` is the median of their quotients. Each pair has
-    new processes: two processes of the same program differ by up to 5 %, because their memory has
-    other places. The runs of a pair are short and in the order `_TURNS`, so that a drift of the
+    new processes: two processes of the same program differ by up to 5 %, because their memory is at
+    other addresses. The runs of a pair are short and in the order `_TURNS`, so that a drift of the
     computer affects both brokers.
     """
     plain = bench.target.plain

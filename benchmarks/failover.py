@@ -3,8 +3,8 @@
 Three brokers and one etcd run on this machine. A producer of librdkafka with its defaults
 (acks=all) sends a record every 10 ms to a partition with three replicas and min.insync.replicas=2.
 The leader gets a signal. The figure is the time from the signal to the first acknowledgment of a
-record that was sent after it. With SIGKILL the process dies and its host lives; with SIGSTOP it is
-silent, so the end of its session decides.
+record that was sent after the signal. After SIGKILL the process is dead, but its host still
+responds. After SIGSTOP the process is silent, so the fail-over begins with the end of its session.
 """
 
 from __future__ import annotations
@@ -143,11 +143,12 @@ def _settings(session_s: float, settings: Sequence[str]) -> dict[str, str]:
 def _one(cluster: Cluster, admin: AdminClient, how: signal.Signals) -> float:
     """Return the time of one fail-over. All replicas are in sync again afterwards."""
     leader = cluster.brokers[_leader(admin)]
-    # A new client, because one that has met a dead broker waits for up to reconnect.backoff.max.ms
-    # (10 s) before it connects to this broker again, even if that one has become the leader.
+    # Each fail-over has a new client. A client that has met a dead broker waits for up to
+    # reconnect.backoff.max.ms (10 s) before it connects to that broker again, even if the broker
+    # has become the leader.
     with SteadyProducer(cluster.address) as producer:
         producer.first_after(time.monotonic())
-        # The phases of the client's timers and of the keepalives vary.
+        # The random pause varies the phases of the client's timers and of the keepalives.
         time.sleep(1.0 + random.random())
         begin_s = time.monotonic()
         os.kill(leader.pid, how)

@@ -6,11 +6,11 @@ second. A round has three parts, which follow each other in another order in eac
 flood against another broker (the control), and a flood against the broker of the producer. The
 measured broker has a core of its own. The clients have the other core; there the flood runs only
 when the producer does not. The broker of the control shares the core of the measured broker, and
-runs only when that one does not. So the ratio of the two floods shows only what the flood does
-inside the broker, and not that clients on the same computer need a processor.
+runs only when the measured broker does not. So the ratio of the two floods shows only what the
+flood does inside the broker, and not that clients on the same computer need a processor.
 
-Other programs take time of both. `waits` is the share of the time in which the measured broker
-could not run. On a busy computer, `--realtime` keeps other programs away.
+Other programs take time of both cores. `waits` is the share of the time in which the measured
+broker could not run. On a busy computer, `--realtime` keeps other programs away.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _PLAIN: Mapping[str, Load] = {
     "lost": librdkafka.lost_to_transactions,
 }
 
-# Over TLS, each load is that of a row without TLS.
+# Each of these loads also has a row without TLS.
 _TLS: Mapping[str, Load] = {
     "tlssmall": generated.small(per_request=1),
     "tlssingle": generated.single,

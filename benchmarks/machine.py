@@ -103,15 +103,15 @@ class Priority(NamedTuple):
     priority: int = 0
 
     def give(self, pid: int) -> None:
-        """Schedule all threads of a process so. Its later threads and processes inherit this.
-        Raises PermissionError."""
+        """Schedule all threads of a process with this priority. Its later threads and processes
+        inherit this. Raises PermissionError."""
         for task in Path(f"/proc/{pid}/task").iterdir():
             os.sched_setscheduler(int(task.name), self.policy, os.sched_param(self.priority))
 
 
 @contextmanager
 def with_priority(priority: Priority) -> Iterator[None]:
-    """Schedule all processes that this thread starts inside the block so. Raises
+    """Schedule all processes that this thread starts inside the block with this priority. Raises
     PermissionError."""
     before = Priority(os.sched_getscheduler(0), os.sched_getparam(0).sched_priority)
     priority.give(os.getpid())

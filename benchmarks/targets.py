@@ -59,8 +59,8 @@ class TargetFailed(Exception):
 class Target:
     """One of the brokers, running or not.
 
-    `plain` is the same broker without its setup, for a load that measures what the setup costs. The
-    load starts it.
+    `plain` is the same broker without its setup, for a load that measures what the setup costs.
+    That load starts `plain`.
     """
 
     name: str

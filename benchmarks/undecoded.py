@@ -18,8 +18,8 @@ class Failed(Exception):
 
 
 class UndecodedClient:
-    """One connection. `ask` reads a response whole and does not decode it, because that would keep
-    this process busy."""
+    """One connection. `ask` reads a response whole and does not decode it, because decoding would
+    keep this process busy."""
 
     def __init__(self, address: str) -> None:
         host, port = address.rsplit(":", 1)

@@ -20,7 +20,7 @@ from tests.harness.kafka.cluster import KafkaCluster
 from tests.harness.kafka.kafka import Kafka
 
 SIZE: Final = 3
-# A word of the command of the small process beside each broker with etcd.
+# A word in the command of the exit monitor, a small process that each broker with etcd starts.
 EXIT_MONITOR: Final = "oncelog_server.exit_monitor.child"
 SESSION: Final = "broker.session.timeout.ms"
 HEARTBEAT: Final = "broker.heartbeat.interval.ms"
@@ -72,7 +72,8 @@ class Cluster:
         return [*brokers, *monitors, *self.others]
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time of all processes so far. It must not span the end of a process."""
+        """Return the CPU time of all processes so far. No process may end between two calls that
+        are compared."""
         return sum(map(machine.cpu_seconds, self.pids))
 
     def resident_bytes(self) -> int:

@@ -33,7 +33,7 @@ OFFERED: Final = 0.3
 class Bench:
     """The context of a load. `seconds`: the length of a round. `max_bytes`: the most that a round
     writes. `offered_per_s`: the messages a second of the load `offered`. `partitions`: the number
-    of the loads with many."""
+    of partitions in a load with many."""
 
     cluster: Cluster
     folder: Path

@@ -27,10 +27,10 @@ ALL_LOADS: Final = (START, *LOADS, *FAULTS, MEMORY, *SHORT_SESSION)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of a run. `rounds`: of each load; `faults`: of each load that ends a broker.
-    `warm_s`: the maximum warm-up of a cluster by one load. `members`: those of etcd. `max_bytes`:
-    the most that a round writes. `partitions`: the number of the loads with many. Loads that end a
-    broker run in the first place only."""
+    """The plan of a run. `rounds`: the number of rounds of a load; `faults`: the same for a load
+    that ends a broker. `warm_s`: the maximum warm-up of a cluster by one load. `members`: those of
+    etcd. `max_bytes`: the most that a round writes. `partitions`: the number of partitions in a
+    load with many. Only the first place has the loads that end a broker."""
 
     targets: Sequence[str]
     loads: Sequence[str]

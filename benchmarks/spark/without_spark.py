@@ -2,8 +2,8 @@
 micro-batch, over SASL_SSL and without security.
 
 The process makes the calls that Spark makes in its Python processes, with warm connections. The two
-take turns. The processor time of this process and of the broker hardly changes on a busy machine,
-where the duration of Spark's micro-batches cannot be measured.
+listeners take turns. The processor time of this process and of the broker hardly changes on a busy
+machine, where the duration of Spark's micro-batches cannot be measured.
 """
 
 from __future__ import annotations

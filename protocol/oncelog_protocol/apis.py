@@ -185,15 +185,15 @@ APIS: dict[int, Api] = {
 
 # The APIs that only brokers use. ApiVersions does not list them.
 BETWEEN_BROKERS: frozenset[ApiKey] = frozenset({ApiKey.COORDINATOR_CALL})
-# APIs with responses that leave as soon as they are complete. All other responses have the order of
-# their requests.
+# APIs with responses that leave as soon as they are complete. All other responses leave in the
+# order of their requests.
 UNORDERED: frozenset[ApiKey] = frozenset({ApiKey.COORDINATOR_CALL})
 
 
 @dataclass_transform()
 def api_message(key: ApiKey) -> Callable[[type[T]], type[T]]:
-    """Return a decorator, which makes a class of field declarations a request or response of an
-    API, with the API's versions."""
+    """Return a decorator that turns a class of field declarations into a request or response of an
+    API. The message has the API's versions."""
     api = APIS[key]
     return message(api.versions, flexible_since=api.flexible_since)
 
@@ -202,8 +202,8 @@ _BY_REQUEST = {f"{api.name}Request": api for api in APIS.values()}
 
 
 def api_named(name: str) -> ApiKey:
-    """Return the API of a name such as `EndTxn`, `END_TXN` or `end-txn`. Raises ValueError, with
-    similar names."""
+    """Return the API of a name such as `EndTxn`, `END_TXN` or `end-txn`. Raises ValueError, which
+    lists similar names."""
     names = {_plain(api.name): api for api in ApiKey}
     found = names.get(_plain(name))
     if found is None:

@@ -213,7 +213,7 @@ class EncoderSource(Source):
         if isinstance(field.type, Nested):
             inner = schema_of(field.type.of).fields
             if all(isinstance(part.type, Primitive) for part in inner):
-                # Much faster than the comparison of two structs, and Fetch has four of these.
+                # Much faster than the comparison of two structs. Fetch has four such fields.
                 parts = (f"{held}.{part.name} != {part.default!r}" for part in inner)
                 return f"{held} is not None and ({' or '.join(parts)})"
             default = self.constant("D", field.type.of())

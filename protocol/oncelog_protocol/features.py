@@ -72,7 +72,7 @@ OWN_TAGS: Final[dict[str, int]] = {
     # that may write markers get this tag.
     "leaves_out": 10_041,
     # ApiVersions v3+: the time for which the metadata store has not responded to the broker, and
-    # whether the broker therefore leads nothing. Without a tag, the store responds.
+    # whether the broker therefore leads nothing. Without the tags, the store responds.
     "store_silence_ms": 10_042,
     "is_suspended": 10_043,
     # DescribeCluster: the version of a broker's software.

@@ -94,8 +94,9 @@ class Pattern:
 
     def _closure(self, at: Iterable[int], edges: str) -> frozenset[int]:
         """Return the steps that are reached from the steps `at` without a character. `edges` holds
-        `^` at the start of the text, `$` at its end. The result includes steps with another edge:
-        if the text ends there, `matches` calls this method for them again, with `$`."""
+        `^` at the start of the text, `$` at its end. The result includes steps with an edge that is
+        not in `edges`, but no step after them. At the end of the text, `matches` calls this method
+        again, with `$`."""
         found: set[int] = set()
         left = list(at)
         while left:

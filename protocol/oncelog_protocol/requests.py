@@ -106,8 +106,8 @@ class Requests:
         return Response(correlation_id, api, version, message)
 
     def _later(self, correlation_id: int, oldest: Waiting) -> Waiting:
-        """Return the request with this correlation id that a response may belong to before the
-        oldest request has its own. Return `oldest` without such a request."""
+        """Return the request with this correlation id if it and all older requests are of APIs in
+        UNORDERED: its response may overtake theirs. Else return `oldest`."""
         for waiting in self._waiting:
             if waiting.api.key not in UNORDERED:
                 break

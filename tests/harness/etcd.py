@@ -33,8 +33,8 @@ ROOT: Final = "root"
 
 
 def _reserve_addresses() -> None:
-    """Lift the limit of addresses in the new process: etcd reserves 10 GB, and uses few of them.
-    `make mutate` limits the tests, and so their processes."""
+    """Lift the limit of the address space in the new process: etcd reserves 10 GB of addresses, and
+    uses few of them. `make mutate` limits the tests, and so their processes."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
@@ -54,7 +54,7 @@ class EtcdMember:
         self._peer_port = reserve_port(self)
         self._folder = folder
         self._certificates = certificates
-        # The certificate of its next start is of this authority.
+        # The authority of the certificate that the member shows after its next start.
         self.shown = certificates
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -99,7 +99,7 @@ class EtcdMember:
                     f"--initial-cluster={cluster}",
                     *options,
                 ],
-                # The tests that start an etcd have no other threads that hold locks.
+                # In the tests that start an etcd, no other thread holds a lock at the fork.
                 preexec_fn=_reserve_addresses,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -177,7 +177,7 @@ class Etcd:
 
     `certificates`: clients use TLS, and need a certificate if `demands_certificates`. `password`:
     that of the user `root`; clients must log in. `options`: further arguments of each member.
-    `durable`: it syncs its files, which a test does not need.
+    `durable`: etcd syncs its files, which a test does not need.
     """
 
     def __init__(

@@ -80,7 +80,7 @@ def serving(
     if authority is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("localhost").configure_cert(context)
-        # The handshake belongs into the thread of the connection.
+        # The thread of the connection makes the handshake, so that the server can accept others.
         server.socket = context.wrap_socket(
             server.socket, server_side=True, do_handshake_on_connect=False
         )

@@ -233,7 +233,7 @@ def _quick_end() -> Iterator[None]:
 
 
 def main() -> None:
-    # The kernel collects the ended processes that report for their program.
+    # The kernel collects the ended child processes, which reported the exit codes of the programs.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     # A Ctrl-C of the terminal reaches all processes. This one ends with its connection.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -29,8 +29,8 @@ Pair = tuple[str, str]
 @dataclass
 class Cuts:
     """The cuts of the moment. A pair is (from, to): what the first host sends does not arrive.
-    `refusing`: connections of cut pairs are reset, and new ones at once. Without it they are
-    silent, and what was sent arrives after the cut."""
+    `refusing`: the open connections of cut pairs are reset, and new ones too. Otherwise the
+    connections are silent, and the bytes that were sent arrive after the cut."""
 
     pairs: frozenset[Pair] = frozenset()
     refusing: bool = False
@@ -104,7 +104,7 @@ class Connection(asyncio.Protocol):
             self._client.write(data)
 
     def close(self, *, reset: bool = False) -> None:
-        """End both sides. `reset`: what was not sent yet is dropped."""
+        """End both sides. `reset`: unsent bytes are dropped."""
         self._cuts.connections.discard(self)
         if self._opening is not None and self._upstream is None:
             self._opening.cancel()

@@ -81,8 +81,8 @@ class TopicRecord:
 
 @message(range(0, 3), flexible_since=0)
 class PartitionRecord:
-    """A new partition, or all of a partition in a snapshot. `directories` are the ids of the
-    replicas' directories (KIP-858), in the order of `replicas`."""
+    """A new partition, or in a snapshot the whole state of a partition. `directories` are the ids
+    of the replicas' directories (KIP-858), in the order of `replicas`."""
 
     partition_id: int = int32(default=-1)
     topic_id: bytes = uuid()

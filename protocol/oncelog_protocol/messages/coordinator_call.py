@@ -1,10 +1,10 @@
 """CoordinatorCall (key 10,000, version 0): oncelog's own requests between the coordinators on
 different brokers.
 
-A transactional id in a consumer group is coordinated with its group (KIP-447, early draft). So the
-coordinators of the id and of the group, which other brokers may have, need each other. A request
-has one call. A response leaves when its call has ended, not in the order of the requests, so that a
-slow shard delays no call to another one.
+A transactional id in a consumer group is coordinated with its group (KIP-447, early draft). The
+coordinators of the id and of the group may be on different brokers, so they call each other. A
+request has one call. A response leaves when its call has ended, not in the order of the requests,
+so that a slow shard delays no call to another shard.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class CallClient:
 class CoordinatorCall:
     """One call. `key`: a transactional id, or the group of LIVE_GENERATION. `group_id`: the group
     that takes the id, or that has it. `pointer_offset`: the offset of the id's pointer record from
-    which the caller knows the group, -1 without one. `producer_id` and `producer_epoch`: those of
-    an InitProducerId, or of a refused producer. `partition`: the shard of ABORT_OLDER and
-    MISSING_MARKERS, which have no key. `only_if_absent`: refuse if the group has the id.
-    `caller`: the client that causes the call, or none. `cause`, `at_ms` and `caused_by`: the reason
-    of a refused request."""
+    which the caller knows the group, -1 if the caller has read no such record. `producer_id` and
+    `producer_epoch`: those of an InitProducerId, or of a refused producer. `partition`: the shard
+    of ABORT_OLDER and MISSING_MARKERS, which have no key. `only_if_absent`: refuse if the group has
+    the id. `caller`: the client that causes the call, or none. `cause`, `at_ms` and `caused_by`:
+    the reason of a refused request."""
 
     operation: int = int8()
     key: str = string()

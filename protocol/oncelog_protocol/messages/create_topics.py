@@ -1,7 +1,7 @@
 """CreateTopics (key 19, versions 2 to 7): creates topics.
 
 * v2: throttle time (KIP-124)
-* v4: -1 partitions or replicas: the broker's default (KIP-464)
+* v4: -1 as the number of partitions or replicas means the broker's default (KIP-464)
 * v5: flexible; settings in the response (KIP-525)
 * v6: THROTTLING_QUOTA_EXCEEDED (KIP-599)
 * v7: topic ids (KIP-516)

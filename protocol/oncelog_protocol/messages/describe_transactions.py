@@ -28,9 +28,9 @@ class TopicData:
 
 @struct
 class FenceData:
-    """A fence: producers with this id, and this epoch or an earlier one, are refused. It has the
-    reason, the time, the client that caused it (empty: the coordinator itself), and the number of
-    requests refused since."""
+    """A fence: producers with this id, and this epoch or an earlier one, are refused. A fence has
+    its reason, its time, the client that caused it (empty: the coordinator itself), and the number
+    of requests refused since."""
 
     producer_id: int = int64()
     producer_epoch: int = int16()

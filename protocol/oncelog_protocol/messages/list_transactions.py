@@ -33,9 +33,9 @@ class TransactionState:
 
 @api_message(ApiKey.LIST_TRANSACTIONS)
 class ListTransactionsResponse:
-    """The transactional ids, and the names in the state filter that are not a state. Oncelog's own
-    field `leaves_out`: True if ids that match are left out, because the client may not describe
-    them, and if the client may abort transactions without their coordinator."""
+    """The transactional ids, and the names in the state filter that are not a state. `leaves_out`
+    is oncelog's own: True if the response leaves out matching ids that the client may not describe.
+    It is always False for a client that may not write markers."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

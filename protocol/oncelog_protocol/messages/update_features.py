@@ -1,6 +1,6 @@
 """UpdateFeatures (key 57, versions 0 to 2): changes the finalized levels of features (KIP-584).
 
-* v1: the type of the change instead of `allow_downgrade`, `validate_only` (KIP-778)
+* v1: the type of the change replaces `allow_downgrade`; `validate_only` (KIP-778)
 * v2: one error for all features (KIP-1022)
 """
 

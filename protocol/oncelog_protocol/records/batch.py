@@ -206,7 +206,7 @@ def patch_offsets(buffer: Writable, position: int, base_offset: int, leader_epoc
 
 
 # The same as `patch_offsets`, for a caller that has the batch length: (buffer, position, base
-# offset, batch length, leader epoch). It is the struct's method itself: it runs for every batch,
+# offset, batch length, leader epoch). This is the struct's method itself. It runs for every batch,
 # and a Python function around it would take time.
 patch_place: Final = Struct(">qii").pack_into
 

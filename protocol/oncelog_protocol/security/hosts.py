@@ -1,4 +1,4 @@
-"""Addresses as text: as access rules compare them, and those of this computer."""
+"""Addresses as text: the form that access rules compare, and the test for loopback addresses."""
 
 from __future__ import annotations
 

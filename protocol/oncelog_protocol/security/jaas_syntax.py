@@ -77,7 +77,8 @@ def parse_file(configuration: str) -> dict[str, tuple[JaasEntry, ...]]:
     """Return the contexts of a JAAS file: `<context> { <class> <flag> <name>=<value> … ; … };`.
     Raises JaasError with the line."""
     _check_text(configuration)
-    # Java reads a number or a sign as the name of a context too. No program looks for None.
+    # As in Java, a number or a sign may be in place of a context's name. The name is then None, and
+    # no program looks for it.
     contexts: dict[str | None, tuple[JaasEntry, ...]] = {}
     reader = _FileReader(jaas_tokens(configuration, _FILE_LETTERS))
     try:

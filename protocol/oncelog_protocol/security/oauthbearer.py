@@ -31,8 +31,8 @@ class OAuthBearerError(ValueError):
 
 
 class InitialResponse(NamedTuple):
-    """The client's first message. `authorization_id` is empty if the message has none; it is as the
-    client wrote it, with `=2C` and `=3D`, as in Kafka."""
+    """The client's first message. `authorization_id` is empty if the message has none. Its escapes
+    `=2C` and `=3D` are not decoded, as in Kafka."""
 
     token: Secret
     authorization_id: str

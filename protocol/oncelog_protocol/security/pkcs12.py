@@ -1,6 +1,7 @@
-"""Stores in PKCS12 (RFC 7292), read by the package cryptography, which the extra `security` has.
+"""Stores in PKCS12 (RFC 7292), read by the package cryptography, which the extra `security`
+installs.
 
-It is imported at the first use, because the import takes 60 ms.
+The package is imported at its first use, because the import takes 60 ms.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from oncelog_protocol.security.certificate import ordered_chain
 
 
 class Pkcs12Error(ValueError):
-    """The store cannot be read. The message continues "has", and holds no secret."""
+    """The store cannot be read. The message is the rest of a sentence that begins "… has", and
+    holds no secret."""
 
 
 class Pkcs12Store(NamedTuple):
@@ -32,7 +34,8 @@ def store(data: bytes, password: str | None) -> Pkcs12Store:
 
     If the store has a key, certificates without an alias only complete the chain of the key, and
     are not trusted. Java marks trusted certificates by an attribute that the library does not show.
-    So the name decides: Java names an entry by its alias, and an issuer by its subject (`CN=…`).
+    So the name decides. A certificate that Java wrote as an entry has its alias as name. An issuer
+    in a chain has its subject as name (`CN=…`), and is not trusted.
     """
     try:
         from cryptography.exceptions import UnsupportedAlgorithm

@@ -1,8 +1,8 @@
 """The client's side of SASL: the requests that authenticate a connection, and the interface of the
 mechanisms.
 
-The same code authenticates the connections of clients and of brokers to each other. It only makes
-requests and judges responses. Source: KIP-43, KIP-152 and Kafka's SaslClientAuthenticator.
+The same code authenticates connections of clients, and connections between brokers. The code only
+makes requests and checks responses. Source: KIP-43, KIP-152 and Kafka's SaslClientAuthenticator.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def authenticate(
     """Return the lifetime of the session (ms, 0 for no limit). The generator yields requests, to be
     sent in the given versions, and gets the response of each.
 
-    Raises AuthenticationFailed with the code and the message of the broker. It has code 58 if the
+    Raises AuthenticationFailed with the code and the message of the broker. The code is 58 if the
     broker's token is wrong, and 35 for a broker before Kafka 1.0.
     """
     if handshake_version < _LEAST_HANDSHAKE_VERSION or authenticate_version < 0:

@@ -43,8 +43,8 @@ _MOST_CLIENT_ITERATIONS: Final = 1_000_000
 
 @lru_cache(maxsize=64)
 def _salted(mechanism: ScramMechanism, password: Secret, salt: bytes, iterations: int) -> bytes:
-    """Return SaltedPassword. A process opens many connections with few passwords, and each would
-    take 8 ms. Threads may call this."""
+    """Return SaltedPassword. The results are cached: a process opens many connections with few
+    passwords, and each computation takes 8 ms. Any thread may call this."""
     return salted_password(mechanism, password.reveal(), salt, iterations)
 
 
@@ -110,8 +110,9 @@ class ScramClient:
         return None
 
     def preparation(self, challenge: bytes) -> Callable[[], object] | None:
-        """Return the slow part of `next(challenge)`, None if there is none. After a call of this
-        function, on any thread, `next` takes no time. An invalid challenge has no slow part."""
+        """Return the slow part of `next(challenge)`, None if there is none. After the caller has
+        run that part, on any thread, `next` takes no time. An invalid challenge has no slow
+        part."""
         if self._complete or self._server_signature is not None:
             return None
         try:

@@ -16,8 +16,8 @@ _JCEKS_MAGIC: Final = bytes.fromhex("cececece")
 
 
 class StoreError(ValueError):
-    """A store cannot be used. The message continues a sentence about the store, and holds no
-    secret."""
+    """A store cannot be used. The message is the rest of a sentence that begins with the store, and
+    holds no secret."""
 
 
 class KeyPair(NamedTuple):

@@ -29,7 +29,7 @@ class TlsSettings(NamedTuple):
 
 
 class TlsSettingsError(ValueError):
-    """A setting of TLS is wrong, or its file is. `setting` has Kafka's full name
+    """A setting of TLS is wrong, or the file that it names. `setting` has Kafka's full name
     (`ssl.keystore.location`); `reason` is the rest of the sentence, and holds no secret."""
 
     def __init__(self, setting: str, reason: str) -> None:

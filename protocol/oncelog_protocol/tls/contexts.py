@@ -102,7 +102,7 @@ def _choose_suites(context: ssl.SSLContext, settings: TlsSettings, *, is_server:
 
 
 def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> bool:
-    """Return True if the settings have a trust store."""
+    """Load the trust store of the settings. Return False if there is none."""
     if settings.truststore_certificates is not None:
         setting, name = "ssl.truststore.certificates", "the value"
         text = settings.truststore_certificates.reveal()

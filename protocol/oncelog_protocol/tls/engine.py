@@ -118,8 +118,9 @@ class TlsEngine:
         return self.peer_closed or self._failure is not None
 
     def read(self, buffer: memoryview) -> int:
-        """Put plain bytes into the buffer. Return their number: less than the buffer holds if no
-        more bytes have been received, then 0. With `peer_closed`, 0 is the end of all bytes.
+        """Put plain bytes into the buffer. Return their number. If it is below the buffer's size,
+        the engine has no more plain bytes until `received` is called again. A result of 0 with
+        `peer_closed` is the end of all bytes.
 
         Raises TlsFailed, after all bytes before the failure have been returned.
         """
@@ -127,7 +128,8 @@ class TlsEngine:
             raise TlsFailed(self._failure)
         filled, size = 0, len(buffer)
         incoming, tls = self._incoming, self._tls
-        # With a buffer, `read` returns a number; the type stubs have the result without one.
+        # With a buffer, `read` returns a number. The type stubs declare bytes, the result of a call
+        # without a buffer.
         read: Callable[[int, memoryview], Any] = tls.read
         try:
             # A call returns the bytes of one record: at most 16 KiB, 2 KiB from librdkafka. So the
@@ -190,7 +192,8 @@ class TlsEngine:
     def close(self) -> None:
         """Add close_notify to `outgoing`: this side writes no more. It may still read."""
         if self.is_open and self._failure is None:
-            # The error is that the close_notify of the peer is missing. The caller does not wait.
+            # The error says that the close_notify of the peer is missing. The caller does not wait
+            # for it.
             with suppress(ssl.SSLError):
                 self._tls.unwrap()
 

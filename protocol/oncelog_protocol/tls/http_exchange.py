@@ -54,7 +54,7 @@ class HttpRequest(NamedTuple):
 def exchange(request: HttpRequest, context: ssl.SSLContext | None, deadline: float) -> HttpResponse:
     """Send a request and return its response. Blocks until the `deadline` (s, monotonic) at most.
 
-    `context` has the certificates that https trusts; None is http. Raises FAILURES.
+    `context` has the certificates that https trusts; it is None for http. Raises FAILURES.
     """
     host, port = request.address
     connecting = socket.create_connection((host, port), _left(deadline))

@@ -40,7 +40,7 @@ def refused_reload(
 
     A new certificate has the subject of the current one, and at least its alternative names, unless
     `ssl.allow.dn.changes` or `ssl.allow.san.changes` allow a change (SslFactory.ensureCompatible).
-    That its key fits was checked when `new` was loaded.
+    `new` was loaded before, with a check that its key fits.
     """
     try:
         chain = [parsed(der) for der in new.chain]
@@ -67,7 +67,8 @@ def _changed_subject(old: Certificate, new: Certificate) -> str | None:
 
 
 def _invalid_chain(new: LoadedTls) -> str | None:
-    """Have a client verify the chain in memory. It trusts the last certificate of the chain."""
+    """Return the reason for which a client in memory refuses the chain, None if there is none. The
+    client trusts the last certificate of the chain."""
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname = False
     trusting.load_verify_locations(cadata=new.chain[-1])

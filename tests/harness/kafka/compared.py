@@ -16,7 +16,7 @@ OUR_TIMEOUT_S: Final = 90.0
 # In the arguments of a comparison: the address of the broker.
 BROKER: Final = "BROKER"
 
-# Lines of the log. Kafka's tools have no settings of a log here, so that theirs begin differently.
+# Lines of the log. Kafka's tools run without log settings here, so their lines begin differently.
 _LOG: Final = re.compile(
     r"\d{4}-\d\d-\d\dT\S+ \S+ [A-Z]+ |\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] "
 )
