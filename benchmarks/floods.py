@@ -2,12 +2,12 @@
 sends one message at a time.
 
 The flood is 1,000 silent clients, 1,000 clients that send a byte a second, and 200 TLS handshakes a
-second. A round has three parts, which follow each other in another order in each round: no flood, a
-flood against another broker (the control), and a flood against the broker of the producer. The
-measured broker has a core of its own. The clients have the other core; there the flood runs only
-when the producer does not. The broker of the control shares the core of the measured broker, and
-runs only when the measured broker does not. So the ratio of the two floods shows only what the
-flood does inside the broker, and not that clients on the same computer need a processor.
+second. A round has three parts, in a different order in each round: no flood, a flood against
+another broker (the control), and a flood against the broker of the producer. The measured broker
+has a core of its own. The clients have the other core; there the flood runs only when the producer
+does not. The broker of the control shares the core of the measured broker, and runs only when the
+measured broker does not. So the ratio of the two floods shows only what the flood does inside the
+broker, and not that clients on the same computer need a processor.
 
 Other programs take time of both cores. `waits` is the share of the time in which the measured
 broker could not run. On a busy computer, `--realtime` keeps other programs away.

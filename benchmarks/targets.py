@@ -128,7 +128,7 @@ def oncelog_target(
     settings: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
 ) -> Target:
-    """Return an oncelog of a setup, with its broker without that setup."""
+    """Return an oncelog of a setup. Its `plain` is the same broker without that setup."""
     broker = setup.oncelog(directory / name, settings, environment)
     if setup is PLAIN:
         return Target(name, broker)

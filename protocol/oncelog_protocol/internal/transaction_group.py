@@ -1,7 +1,7 @@
-"""A record type of oncelog in `__transaction_state`: the generation and input partitions that a
-consumer group has assigned to the process of a transactional id. Key and value are those of the
-early draft of KIP-447 ("on-disk format"). The transaction records (`transaction_log`) do not have
-these fields. The record's type is 10,000, so Kafka's readers skip it.
+"""A record type of oncelog in `__transaction_state`: the generation of a consumer group, and the
+input partitions that the group has assigned to the process of a transactional id. Key and value are
+those of the early draft of KIP-447 ("on-disk format"). The transaction records (`transaction_log`)
+do not have these fields. The record's type is 10,000, so Kafka's readers skip it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class DerError(ValueError):
 
 
 class Element(NamedTuple):
-    """One element. `raw` is the whole element, `content` is it without tag and length."""
+    """One element. `raw` is the whole element, `content` is the element without tag and length."""
 
     tag: int
     content: bytes

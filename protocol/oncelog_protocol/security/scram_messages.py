@@ -185,8 +185,8 @@ def is_proof(mechanism: ScramMechanism, stored_key: bytes, message: bytes, proof
 
 
 def random_text(random: bytes) -> str:
-    """Return the form of Kafka's nonces and salts: 130 random bits in base 36, up to 26 characters.
-    `random` has RANDOM_BYTES bytes or more."""
+    """Return random text in the form of Kafka's nonces and salts: 130 random bits in base 36, up to
+    26 characters. `random` has RANDOM_BYTES bytes or more."""
     number = int.from_bytes(random[:RANDOM_BYTES], "big") >> (RANDOM_BYTES * 8 - 130)
     digits = ""
     while number:

@@ -1,5 +1,6 @@
 """Key stores and trust stores of all formats, as bytes. The first bytes of a store decide its
-format: Java, too, reads PKCS12 from a store of the type JKS and the other way round."""
+format: Java, too, reads PKCS12 from a store of the type JKS, and JKS from a store of the type
+PKCS12."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ class ClientHelloReader:
     """Collects the first bytes of a client, until its ClientHello is complete, or the bytes cannot
     be a ClientHello.
 
-    The caller then gives `collected` to OpenSSL, which judges everything but `refusal`.
+    The caller then gives `collected` to OpenSSL, which checks everything that `refusal` does not
+    check.
     """
 
     __slots__ = ("_message_bytes", "_record", "collected", "has_ended")
@@ -36,7 +37,8 @@ class ClientHelloReader:
         self.collected = bytearray()
         # True if the client has closed its side.
         self.has_ended = False
-        # The position of the first record that is not whole, and the bytes of the message before.
+        # The position of the first record that is not whole, and the number of the message's bytes
+        # in the records before it.
         self._record = 0
         self._message_bytes = 0
 

@@ -132,9 +132,9 @@ class TlsEngine:
         # without a buffer.
         read: Callable[[int, memoryview], Any] = tls.read
         try:
-            # A call returns the bytes of one record: at most 16 KiB, 2 KiB from librdkafka. So the
-            # loop makes no further call. A call without bytes raises SSLWantReadError, which takes
-            # as long as a small record.
+            # A call returns the bytes of one record: at most 16 KiB, 2 KiB from librdkafka. The
+            # loop makes no call if no bytes are left: such a call raises SSLWantReadError, which
+            # takes as long as a small record.
             while (
                 filled < size
                 and not self.peer_closed
