@@ -129,7 +129,8 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 def may_contain(text: str, banned: dict[str, str]) -> bool:
     """Return False if no sentence of a file of Python contains a banned phrase, whatever its tokens
-    are. The words of a sentence are also apart by the `#` of a comment and by what is no prose."""
+    are. Between two words of a sentence there may also be the `#` of a comment, and text that is no
+    prose."""
     return any(
         re.search(rf"\b({phrase.replace(' ', APART)})\b", text, re.IGNORECASE) for phrase in banned
     )

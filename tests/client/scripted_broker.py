@@ -145,7 +145,7 @@ class ScriptedBroker:
 
     def _response_time(self, transport: _Transport, time_s: float) -> float:
         """Return the time of a response that is ready at `time_s`. Responses of the same time come
-        in any order, so a test with several requests in flight needs other times."""
+        in any order, so a test with several requests in flight needs different times."""
         return time_s
 
     def _deliver(self, transport: _Transport, data: bytes) -> None:

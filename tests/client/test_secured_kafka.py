@@ -78,7 +78,7 @@ async def test_records_groups_transactions_and_admin_work_on_each_listener(
 async def test_sessions_are_renewed_under_load_and_every_record_is_written_once_in_order(
     secured_kafka: SecuredKafka, mechanism: str, name: str
 ) -> None:
-    """The broker ends a session after 2 s. Three connections work for 2.5 of these times, so each
+    """The broker ends a session after 2 s. Three connections work for 2.5 times as long, so each
     renews its session at least twice."""
     settings = secured_kafka.client_settings("SASL_SSL", mechanism)
     address = secured_kafka.addresses["SASL_SSL"]
@@ -101,7 +101,8 @@ async def test_sessions_are_renewed_under_load_and_every_record_is_written_once_
             connections = {*producer._cluster._connections, *consumer._cluster._connections}
             used |= connections
         got += [record.value for record in await read(consumer, sent - len(got))]
-        # No connection was replaced. Both that carry records are in a session that began late.
+        # No connection was replaced. Both connections that carry records are in a session that
+        # began late.
         assert used == connections
         late_ms = (end * 1000) - MAX_REAUTH_MS
         busy = [made for made in used if made.last_used_ms > late_ms]
@@ -156,7 +157,7 @@ async def test_a_mechanism_that_the_listener_does_not_have_is_named_with_its_mec
 async def test_a_client_certificate_that_the_broker_does_not_trust_fails_at_once(
     secured_kafka: SecuredKafka, tmp_path: Any, has_certificate: bool
 ) -> None:
-    """With TLS 1.3 the broker's refusal comes behind the handshake."""
+    """With TLS 1.3 the broker's refusal comes after the handshake."""
     unknown = Certificates(tmp_path).client("mallory")
     settings = secured_kafka.client_settings("SSL")
     for name in [name for name in settings if name.startswith("ssl_keystore")]:

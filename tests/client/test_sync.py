@@ -177,7 +177,8 @@ def interrupt() -> None:
 
 
 def test_a_poll_that_ctrl_c_interrupts_at_its_end_loses_no_record() -> None:
-    """The records are taken, and the caller does not get them."""
+    """The poll has already taken the records when the signal comes, so the caller does not get
+    them. They are put back."""
     returned: list[list[str]] = []
 
     async def taken() -> list[str]:

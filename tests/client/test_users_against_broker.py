@@ -104,7 +104,7 @@ def test_each_credential_has_a_salt_of_its_own() -> None:
     assert given_salt.salted_password == salted_password(SHA_512, "pencil", b"mine", 4096)
 
 
-# A word that is part of no name in these texts.
+# The password has no letter of the names in these texts.
 @given(st.text(alphabet="äöüßÄÖÜ", min_size=2))
 def test_no_text_has_the_password(password: str) -> None:
     row = upsertion("alice", password=password)

@@ -134,7 +134,7 @@ def figures(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 OF_EXPORTERS = {metrics.GROUP_LAG.name}
 # Kafka has the lag for each client id of a fetcher, here there is one for the broker.
 OF_FETCHERS = {metrics.FETCHER_MAX_LAG.name}
-# The metrics of replication. The Kafka of the tests is alone.
+# The metrics of replication. The Kafka of the tests is a single node.
 OF_REPLICAS = {
     metrics.UNDER_MIN_ISR_COUNT.name,
     metrics.AT_MIN_ISR_COUNT.name,

@@ -160,7 +160,7 @@ class Story:
         return AdminClient({"bootstrap.servers": self._pair.address, "log_level": 0})
 
     def _brokers(self) -> Collection[int]:
-        # A client that knows of the killed broker would ask it until its time is over.
+        # A client that knows of the killed broker would send requests to it until the timeout.
         brokers: Collection[int] = self._new_admin().list_topics(timeout=CALL_S).brokers
         return brokers
 

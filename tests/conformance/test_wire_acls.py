@@ -242,8 +242,8 @@ def test_kafkas_tool_adds_lists_and_removes_rules(wire: Wire, broker: Broker) ->
 def open_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A broker without super users. Everything is allowed where no rule is. The rules of each test
-    stay, and those of the last test deny all changes of rules."""
+    """A broker without super users. Without a rule about a resource, everything is allowed. The
+    rules of each test stay, and those of the last test deny all changes of rules."""
     settings = SETTINGS | {"allow.everyone.if.no.acl.found": "true"}
     with started(request, tmp_path_factory.mktemp("open"), settings) as broker:
         yield broker

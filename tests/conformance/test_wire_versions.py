@@ -19,7 +19,7 @@ from tests.conformance.conftest import Target
 # The name and version of the client software. Kafka refuses an ApiVersions request with empty ones
 # (KIP-511).
 CLIENT = ("conformance", "1")
-# Versions in our message tables, which are those of Kafka 4.4, that Kafka 4.3.1 does not have.
+# Versions that Kafka 4.3.1 does not have. Our message tables are those of Kafka 4.4.
 NEWER = {
     ApiKey.API_VERSIONS: 5,
     ApiKey.TXN_OFFSET_COMMIT: 6,

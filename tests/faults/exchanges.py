@@ -54,7 +54,7 @@ STILL = {
 # Kafka writes a snapshot of its metadata every few records, and not every 20 MB.
 SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "1"}
 CODECS = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
-# Some of them have a negative hash, so that oncelog and Kafka look for them in different
+# Some of these names have a negative hash, so that oncelog and Kafka look for them in different
 # partitions.
 MORE_GROUPS = (*GROUPS, *(f"a-group-of-consumers-{number}" for number in range(6)))
 

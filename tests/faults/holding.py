@@ -11,7 +11,7 @@ from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from tests.harness.broker import Oncelog
 
 # Maximum CPU time in ms for which one request may keep the broker busy, whatever is in the request.
-# Measured: up to 120 ms on a busy computer, on which the yardstick took 22 ms.
+# Measured: up to 120 ms on a busy computer, on which the fixed work of `cpu_limit_ms` took 22 ms.
 _CPU_MS = 400.0
 _YARDSTICK_MS = 22.0
 

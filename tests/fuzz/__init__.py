@@ -1,3 +1,2 @@
-"""Changed bytes for everything that parses what a client, an issuer or an operator gives for
-security: frames before authentication, TLS records, stores, JAAS, tokens, requests about access
-rules."""
+"""Changed bytes for every parser of security data from a client, an issuer or an operator: frames
+before authentication, TLS records, stores, JAAS, tokens, requests about access rules."""

@@ -146,7 +146,8 @@ def _exchange(mechanism: SaslMechanism, sources: SaslSources, again: bool) -> An
 
 
 def _sasl_frames() -> Family:
-    """An input is frames behind their length of two bytes, so that a change may add a frame."""
+    """An input is a list of frames, each after its length in two bytes, so that a change may add a
+    frame."""
     issuer = Issuer()
     tokens = _Tokens(issuer)
     scram = ScramMechanism.SCRAM_SHA_512
@@ -297,7 +298,7 @@ def _jaas() -> Family:
                 refused(str(error), "hunter")
         return outcome
 
-    # Java's parser of files wants other quotes than that of properties.
+    # In a JAAS file, Java expects double quotes in place of the single ones.
     module = _MODULE.replace("'", '"')
     file = f"KafkaServer {{ // comment\n {module}\n}};\n/* x */ sasl_ssl.KafkaServer {{{module}}};"
     return Family([_MODULE.encode(), file.encode()], check)

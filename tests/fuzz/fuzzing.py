@@ -16,7 +16,7 @@ SLOWEST_S: Final = 2.0
 
 class Family(NamedTuple):
     """A parser with good inputs. `check` parses an input and returns a word for the outcome, such
-    as "refused". An exception of it is a finding."""
+    as "refused". An exception that `check` raises is a finding."""
 
     examples: Sequence[bytes]
     check: Callable[[bytes], str]
@@ -39,7 +39,8 @@ def input_of(family: Family, seed: int, number: int) -> bytes:
 
 
 def fuzz(family: Family, seed: int, numbers: range) -> Counter[str]:
-    """Run the inputs with these numbers. Return how often each outcome was. Raises Finding."""
+    """Run the inputs with these numbers. Return the number of inputs with each outcome. Raises
+    Finding."""
     outcomes: Counter[str] = Counter()
     for number in numbers:
         data = input_of(family, seed, number)

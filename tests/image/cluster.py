@@ -66,8 +66,8 @@ class ClusterTest:
         logging.getLogger("oncelog_client").setLevel(logging.ERROR)
 
     def run(self, kills: int = KILLS) -> None:
-        """Raises SystemExit or AssertionError if a promise is broken, and DebianUnavailable without
-        an etcd."""
+        """Run the steps. Raises SystemExit or AssertionError if a promise is broken, and
+        DebianUnavailable without an etcd."""
         self.build_etcd()
         try:
             with timed("three brokers and three members of etcd"):

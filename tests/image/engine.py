@@ -150,7 +150,8 @@ graphroot = "{CACHE}/{self.driver}/graph"
             yield {
                 **self.environment,
                 "DOCKER_HOST": f"unix://{socket}",
-                # The container by which it removes other containers needs an image from a registry.
+                # testcontainers removes leftover containers by a container of its own (Ryuk), which
+                # would need an image from a registry.
                 "TESTCONTAINERS_RYUK_DISABLED": "true",
                 # Published ports are on this computer, even if this computer is a container.
                 "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1",

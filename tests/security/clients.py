@@ -24,7 +24,7 @@ PARTITIONS: Final = 2
 @dataclass(frozen=True, slots=True)
 class SecuredClient:
     """A client library with a login. `create(address, topic)` creates a topic of PARTITIONS
-    partitions, and returns how many a description of the topic has."""
+    partitions, and returns the number of partitions in a description of the topic."""
 
     client: Client
     create: Callable[[str, str], int]

@@ -30,8 +30,8 @@ def secured(
 
 
 def add_scram_user(address: str, user: str, password: str) -> None:
-    """Set the password of a user for both mechanisms of SCRAM. `address` is a listener's without
-    security."""
+    """Set the password of a user for both mechanisms of SCRAM. `address` is that of a listener
+    without security."""
     admin = AdminClient({"bootstrap.servers": address})
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         upsertion = UserScramCredentialUpsertion(

@@ -58,7 +58,8 @@ class CopyLoop:
         return lambda: self.commits > before or bool(self.failures)
 
     def finish(self, committed: Callable[[], int]) -> None:
-        """Stop to feed, copy the rest, and close. `committed` returns the offset of the group."""
+        """Stop the feeder, copy the rest of the input, and close. `committed` returns the offset of
+        the group."""
         self._may_feed = False
         self._threads[0].join()
         wait_until(lambda: self.failures or committed() == self.fed, "all records are copied")

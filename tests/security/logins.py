@@ -31,8 +31,8 @@ _TOKEN_LIFETIME_S: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A client's way in. `protocol` is the listener's security protocol. With OAUTHBEARER, `secret`
-    is a token, else a password. `folder` is for files that a library reads."""
+    """The login of a client. `protocol` is the listener's security protocol. With OAUTHBEARER,
+    `secret` is a token, else a password. `folder` is for files that a library reads."""
 
     protocol: str
     folder: Path

@@ -33,7 +33,8 @@ def health(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 def test_a_broker_responds_on_a_listener_of_each_protocol(
     secured: SecuredOncelog, listener: str
 ) -> None:
-    """Also on MUTUAL, which ends the handshake because there is no certificate."""
+    """The listener MUTUAL counts as well: it ends the handshake, because the client has no
+    certificate."""
     address = secured.address_of(listener)
     done = health("--bootstrap-server", f"{LISTENERS[listener]}://{address}")
     assert (done.returncode, done.stdout) == (0, f"a broker responds at {address}\n"), done.stderr

@@ -110,7 +110,8 @@ def test_h49_another_user_takes_a_transactional_id_over(login: Login) -> None:
     alice, bob = login(USER), login("bob")
     producer = new_identity(alice, "t")
     assert produce(alice, TOPIC, batch(producer, 0), producer=producer).error_code == NONE
-    # Before that, no request with the id of the first user's producer has an effect.
+    # Before bob takes the transactional id over, bob's requests with the producer id of alice have
+    # no effect.
     assert end_transaction(bob, producer, commit=True).error_code == OF_ANOTHER
     assert init_producer_id(bob, "t", current=producer).error_code == OF_ANOTHER
     taken = new_identity(bob, "t")

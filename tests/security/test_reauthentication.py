@@ -52,8 +52,9 @@ class Attentive(SecuredOncelog):
 
 
 class Drops(NamedTuple):
-    """Connections that ended with need: their clients did not authenticate again in time, which
-    happens on a busy computer, or failed to authenticate, also by closing the connection."""
+    """The numbers of connections that the broker had to end. `expired`: the client did not
+    authenticate again in time, which happens on a busy computer. `refused`: the authentication
+    failed, or the client closed the connection instead."""
 
     expired: int
     refused: int
@@ -121,7 +122,8 @@ def test_a_copy_loop_over_sessions_certificates_and_a_password(
     rotate_password(broker, loop)
     wait_until(lifetimes(1), "all sessions are renewed")
     if "wrong password" in broker.log.read_text():
-        # A client authenticated between the two changes. librdkafka then closes connections itself.
+        # A client authenticated between the two changes of the password. librdkafka then closes
+        # connections itself.
         connected = peers(broker.ports[LISTENER])
     wait_until(lifetimes(2), "the renewed sessions have expired twice")
     rotated = stays_connected(broker, connected)
@@ -195,8 +197,8 @@ def test_a_client_that_does_not_authenticate_again_is_closed(
 def test_h66_a_storm_of_reauthentications_is_refused(
     broker: SecuredOncelog, certificates: Certificates
 ) -> None:
-    """A second one within a second gets ILLEGAL_SASL_STATE (Kafka's limit), and the session
-    continues."""
+    """A second re-authentication within a second gets ILLEGAL_SASL_STATE (Kafka's limit), and the
+    session continues."""
     with SecuredWire(broker.address_of(LISTENER), context_of(certificates)) as wire:
         for _ in range(2):
             wire.authenticate(PlainClient(USER, Secret(PASSWORD)))

@@ -1,8 +1,8 @@
 """The daemon from which Spark forks its Python workers, with the data source imported already.
 
 Each fork of Spark's own daemon imports the data source again, and generates the codecs of its
-requests, which takes 0.3 s of processor time. Each query has three or more forks. After both, this
-module runs `pyspark.daemon` unchanged.
+requests, which takes 0.3 s of processor time. Each query has three or more forks. This module does
+both once, and then runs `pyspark.daemon` unchanged.
 """
 
 import gc

@@ -87,8 +87,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """oncelog alone, for tests of the command itself."""
     with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
         yield CommandLine(broker.address)
-        # A test may have ended the broker, or a signal to all processes with the broker's name.
-        # Such a signal also ends commands, and their tests then fail for no visible reason.
+        # The broker may have been ended by a test, or by a signal to all processes with its name.
+        # Such a signal ends commands too, and their tests then fail for no visible reason.
         assert broker.is_running, f"the broker has ended by itself: {broker.said()}"
 
 

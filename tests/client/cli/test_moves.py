@@ -106,7 +106,7 @@ def test_rates_are_removed_without_a_topic_only_if_the_caller_has_set_them(has_r
 
 
 class Rules:
-    """A cluster with access rules, or with the error `code` of a request for them."""
+    """A cluster that returns these access rules, or raises the error `code` if it is given."""
 
     def __init__(self, code: ErrorCode | None, rules: list[AclBinding], *hidden: str) -> None:
         self._code = code

@@ -69,7 +69,7 @@ POSITIONS = st.one_of(
 
 @given(POSITIONS, POSITIONS)
 def test_a_range_is_two_positions(first: str, last: str) -> None:
-    # Without seconds in the first time, a second position of two digits would count as seconds.
+    # After a time without seconds, a second position of two digits would be read as the seconds.
     assume(not (first.endswith("06:30") and len(last) == 2 and last.isdecimal()))
     are_times = first.startswith("@") and last[0].isdecimal()
     if are_times and parse_time(last, NOW_MS) is None:

@@ -191,7 +191,7 @@ def test_a_leader_that_is_not_elected_is_named() -> None:
     brokers = Brokers({A: [1, 2]})
 
     async def refused(election_type: ElectionType, places: Iterable[TopicPartition]) -> None:
-        """Elect none, because the replica is not in sync."""
+        """Elect no leader, because the replica is not in sync."""
 
     brokers.elect_leaders = refused  # type: ignore[method-assign]
     with pytest.raises(Failed, match=r"1 partition kept another leader.*t-0"):
@@ -199,7 +199,8 @@ def test_a_leader_that_is_not_elected_is_named() -> None:
 
 
 def test_rates_are_removed_although_the_topic_was_deleted_during_the_move() -> None:
-    """No topic has a list of throttled replicas any more, which would show that there are rates."""
+    """After the deletion, no topic has a list of throttled replicas, which would show that brokers
+    have rates."""
     brokers = Brokers({A: [1, 2]})
 
     def delete() -> None:

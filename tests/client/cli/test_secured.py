@@ -94,7 +94,8 @@ def test_our_tool_fails_at_a_wrong_password_as_kafkas_tool_does(
     words = ("--bootstrap-server", address, "--list", "--command-config", str(path))
     results = run_tool("topics", *words, check=False), run_ours("kafka-topics", *words)
     theirs, ours = (printed(result, address) for result in results)
-    # The names of Kafka's threads have blanks, so its lines of the log look like other lines.
+    # Kafka's log lines have the name of a thread. This name has blanks, so `printed` does not
+    # recognize the lines as a log.
     lines = [line for line in theirs.out if "kafka-admin-client-thread" not in line]
     assert ours == theirs._replace(out=lines)
     assert ours.status == 1

@@ -142,7 +142,7 @@ def test_a_denied_operation_names_each_rule_that_denies_it() -> None:
     found = explain(QUESTION, [by_all, rule(), by_prefix])
     assert found.reason is Reason.DENIED
     assert found.deciding == [by_all, by_prefix]
-    # A rule allows it already.
+    # Another rule already allows the operation.
     assert found.missing is None
     assert explain(QUESTION, [by_all]).missing == rule(host="10.0.0.1")
 

@@ -197,7 +197,8 @@ def test_replicas_are_exchanged_if_no_order_makes_the_leaders_even() -> None:
 
 
 def test_a_third_broker_passes_on_what_racks_keep_from_another() -> None:
-    """Of broker 1, no partition may go to broker 4, because each has a replica in that rack."""
+    """No partition of broker 1 may go to broker 4, because each has a replica on broker 2, in the
+    rack of broker 4."""
     racks: dict[int, str | None] = {1: "a", 2: "b", 3: "c", 4: "b", 5: "a"}
     rows: dict[str, list[Assignment]] = {"t": [(1, 2)] * 3, "u": [(3, 5)] * 2, "v": [(4, 5)]}
     old = {

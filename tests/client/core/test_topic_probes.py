@@ -79,7 +79,7 @@ def test_the_probes_are_allowed_if_and_only_if_all_names_are() -> None:
         probes = topic_probes(rules)
         assert probes is not None
         sees_all = allowed(probes, rules, authorizer)
-        # A name outside of LETTERS stands for all names that no rule but `*` is for.
+        # A name outside of LETTERS stands for all names to which only rules for `*` apply.
         assert sees_all == allowed([*NAMES, "other"], rules, authorizer), (seed, rules, probes)
         results.add(sees_all)
     assert results == {True, False}

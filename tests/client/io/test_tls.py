@@ -112,7 +112,7 @@ async def test_an_untrusted_certificate_is_final(
         assert isinstance(error, AuthenticationError)
         assert [failure.cause for failure in error.failures] == [ConnectCause.UNTRUSTED]
         assert "has a certificate that this client does not trust (unable to get" in str(error)
-        # Without fail_fast a start would wait for a broker, but not with such an error.
+        # Without fail_fast, a start waits for a broker, but such an error ends the start at once.
         async with asyncio.timeout(10):
             with pytest.raises(AuthenticationError):
                 await Admin(f"127.0.0.1:{port}", **_trusting(unknowns)).start()

@@ -39,7 +39,7 @@ def test_a_refused_command_line_of_kafka_cluster(
 
 
 def test_the_id_and_the_endpoints_of_a_cluster(tools: ToolPair) -> None:
-    """Asked of the same broker, both tools print the same lines."""
+    """Both tools print the same lines about the same broker."""
     for address in (tools.kafka, tools.oncelog):
         for command in ("cluster-id", "list-endpoints"):
             arguments = (command, "--bootstrap-server", address)
@@ -48,7 +48,7 @@ def test_the_id_and_the_endpoints_of_a_cluster(tools: ToolPair) -> None:
 
 
 def test_an_unknown_broker_is_not_unregistered(tools: ToolPair) -> None:
-    """Kafka's client logs the error on standard output as well."""
+    """Kafka's client also logs the error on standard output."""
     theirs, ours = tools.both("kafka-cluster", "unregister", *SERVER, "--id", "77")
     assert ours == theirs._replace(out=[])
     assert ours.status == 1
@@ -81,8 +81,7 @@ def test_a_refused_command_line_of_kafka_broker_api_versions(
 
 
 def test_the_versions_of_a_broker(tools: ToolPair) -> None:
-    """Asked of the same broker, both tools print the same lines. oncelog lacks some APIs of
-    Kafka."""
+    """Both tools print the same lines about the same broker. oncelog lacks some APIs of Kafka."""
     for address in (tools.kafka, tools.oncelog):
         server = ("--bootstrap-server", address)
         theirs = tools.kafka_tool("kafka-broker-api-versions", *server)

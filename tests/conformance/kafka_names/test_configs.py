@@ -55,7 +55,7 @@ def test_the_settings_of_a_topic(tools: ToolPair, name: str) -> None:
 
 
 def test_all_settings_of_a_topic_and_a_broker(tools: ToolPair, name: str) -> None:
-    """Asked of the same broker, both tools print the same lines."""
+    """Both tools print the same lines about the same broker."""
     tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
     for address in (tools.kafka, tools.oncelog):
         for entity in (("--topic", name), ("--broker", "1")):
@@ -160,7 +160,8 @@ def test_the_credentials_of_a_user(tools: ToolPair, name: str) -> None:
     ]
 
     def kafka_has(*mechanisms: str) -> bool:
-        """Return True if Kafka's broker, which responds before it knows, has the credentials."""
+        """Return True if Kafka's broker has the credentials. It responds to a change before it has
+        them."""
         arguments = ("--bootstrap-server", tools.kafka, "--describe", "--user", name)
         printed = tools.kafka_tool("kafka-configs", *arguments).stdout
         return printed.count("iterations=") == len(mechanisms) and all(

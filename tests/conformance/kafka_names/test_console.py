@@ -68,7 +68,8 @@ def test_lines_that_are_written_and_read(tools: ToolPair, name: str) -> None:
     assert written.out[0].startswith("Warning: --property is deprecated")
 
     def read(*arguments: str) -> list[str]:
-        """Return the lines. Kafka's tool also advertises another protocol of groups."""
+        """Return the lines, which both tools print. Lines of Kafka's tool that recommend another
+        group protocol do not count."""
         both = tools.both("kafka-console-consumer", *SERVER, "--topic", name, *arguments)
         theirs, ours = both
         assert (ours.out, ours.status) == (theirs.out, theirs.status)

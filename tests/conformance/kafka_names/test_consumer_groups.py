@@ -50,7 +50,7 @@ def test_an_action_without_a_group(tools: ToolPair, action: str) -> None:
 @pytest.fixture
 def group(tools: ToolPair, name: str) -> Iterator[str]:
     """A group that owns a topic of three partitions and has read it, on both brokers. Yield the
-    name of both. The same member id is not possible, so the tests hide it."""
+    name of both. The brokers draw different member ids, so the tests hide them."""
     tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name, "--partitions", "3")
     consumers = []
     for address in (tools.kafka, tools.oncelog):
@@ -104,7 +104,7 @@ def test_a_group_with_a_member(tools: ToolPair, group: str, what: tuple[str, ...
 
 
 def test_the_state_of_a_group_with_a_member(tools: ToolPair, group: str) -> None:
-    """Both brokers have a coordinator of their own. Its address differs."""
+    """Each broker is its own coordinator, so the addresses differ."""
     arguments = ("--describe", "--group", group, "--state")
     theirs, ours = tools.both("kafka-consumer-groups", *SERVER, *arguments)
     assert [line.split()[0:1] + line.split()[-3:] for line in ours.out] == [

@@ -29,7 +29,7 @@ def test_a_refused_command_line(tools: ToolPair, arguments: tuple[str, ...]) -> 
 
 
 def test_open_and_empty_transactions(tools: ToolPair, name: str) -> None:
-    """Asked of the same broker, both tools print the same lines, but for the duration."""
+    """Both tools print the same lines about the same broker, except for the duration."""
     tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
     for address in (tools.kafka, tools.oncelog):
         settings = {"bootstrap.servers": address}

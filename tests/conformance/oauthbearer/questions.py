@@ -172,7 +172,7 @@ def credentials(randomness: Random) -> dict[str, Any]:
         "id": f"i{text()}",
         "secret": f"{text()}s",
         "scope": randomness.choice([text(), "", " "]),
-        # Kafka sends a scope as it is, unless it encodes the header too.
+        # Kafka encodes the scope only if it also encodes the header.
         "encode": True,
     }
 

@@ -60,8 +60,9 @@ def test_the_name_of_every_subject_is_javas(tmp_path: Path) -> None:
 
 
 def test_the_principal_of_every_name_is_kafkas(tmp_path: Path) -> None:
-    """Rules that oncelog refuses are left out and counted: it refuses some constructs, and finds at
-    the start what Kafka finds when a rule first matches."""
+    """Rules that oncelog refuses are left out and counted. oncelog does not support some
+    constructs. It refuses a wrong replacement at the start, and Kafka only when the rule first
+    matches."""
     cases = [rules(seed) for seed in range(RULES)]
     theirs = java_results([["rules", text, *names] for text, names in cases], tmp_path)
     different: list[tuple[object, ...]] = []

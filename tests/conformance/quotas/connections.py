@@ -16,7 +16,7 @@ from oncelog_server.quotas.windows import Windows
 RATE: Final = "max.connection.creation.rate"
 LISTENERS: Final = ("CLIENTS", "BROKERS")
 ADDRESSES: Final = ("10.0.0.1", "10.0.0.2", "::1")
-# Of a broker, in Kafka's form. Ours needs no controller.
+# The settings of a Kafka node that is only a broker. Our broker needs no controller.
 COMMON: Final = {
     "process.roles": "broker",
     "node.id": "1",

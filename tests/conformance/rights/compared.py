@@ -28,8 +28,8 @@ View = dict[str, Any]
 
 
 def view(response: Any) -> View:
-    """Return the fields of FIELDS at every level. The order of a list does not count, and of a
-    topic id only its presence."""
+    """Return the fields of FIELDS at every level. The order of a list does not count. A topic id
+    only counts as present or absent."""
     found: View = {}
     for name in response.__slots__:
         value = getattr(response, name)

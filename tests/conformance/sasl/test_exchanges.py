@@ -34,7 +34,7 @@ PLAIN, SHA_256, SHA_512 = (
 NAMES: Final = {PLAIN: drawn(2_000), SHA_256: drawn(500), SHA_512: drawn(500)}
 ITERATIONS: Final = (4096, 4097, 5000)
 
-# The characters that SCRAM escapes come often, and those that escapes are made of.
+# The characters that SCRAM escapes come often, and so do the characters of its escape sequences.
 ASCII: Final = "".join(map(chr, range(1, 128))) + ",=,=2C3D" * 8
 # Accents as a pair, a soft hyphen, numerals and ligatures: SASLprep changes these.
 UNICODE: Final = ASCII + "é\u0301\u00adⅨªﬁ\u3000\u0130\U0001f511\u05d0" * 8

@@ -20,8 +20,8 @@ from tests.conformance.sasl.oracle import OracleError, SaslOracle
 from tests.examples import drawn
 
 MESSAGES: Final = drawn(10_000)
-# Messages that are right, and pieces that are put into them. Kafka allows `m=`, and RFC 5802 does
-# not; names outside ASCII are the other way round. So no piece makes these.
+# Messages that are right, and pieces that are put into them. Kafka allows `m=` and refuses names
+# outside ASCII. RFC 5802 refuses `m=` and allows such names. So no piece makes either.
 RIGHT: Final = {
     "client first": (
         "n,,n=alice,r=abc", "n,a=al=2Cice,n=al=2C=3D,r=a=c", "n,,n=a,r=b,x=y,tokenauth=true,x=z=",
@@ -82,7 +82,7 @@ def test_every_message_is_read_as_by_kafka(kind: str, oracle: SaslOracle) -> Non
         except InvalidScramMessage:
             ours = None
         if kind == "server first" and ours is not None and not 0 < ours[2] < 1 << 31:
-            # The client judges the number of iterations, not the grammar.
+            # The client checks the number of iterations. The grammar does not.
             ours = None
         if message.startswith(b"e=") and b"," in message:
             # In the RFC, extensions may follow an error too. Either way, the client is refused.

@@ -55,7 +55,8 @@ def shown(error: str) -> str:
 
 
 def ours(text: str, expected: dict[str, Any]) -> dict[str, Any]:
-    """Return our outcome for an argument. A random salt is the expected outcome's."""
+    """Return our outcome for an argument. In place of a random salt, the outcome has the salt of
+    `expected`."""
     try:
         parsed = parse_scram(text)
     except ValueError as error:

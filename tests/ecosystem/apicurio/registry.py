@@ -31,8 +31,8 @@ START_TIMEOUT_S = 120.0
 # A start waits this long for records of a topic that has no more. The default is 5 s.
 QUICK = {"apicurio.kafkasql.consumer.poll.timeout": "500"}
 # Apicurio Registry 3.3 drops the records of the poll in which its consumer of the snapshots gets
-# its partition. With a quick broker, these are all, and the registry reads the whole journal. Here,
-# the first fetch outlasts that poll.
+# its partition. A quick broker returns all records to that poll, and the registry then reads the
+# whole journal. With these settings, the first fetch takes longer than that poll.
 FINDS_SNAPSHOTS = {
     "apicurio.kafkasql.consumer.poll.timeout": "3000",
     "apicurio.kafkasql.consumer.fetch.min.bytes": "1000000",

@@ -65,8 +65,8 @@ def command(name: str, broker: Broker, registry: Registry) -> list[str]:
 
 
 def write_under_kills(broker: Broker, registry: Registry, writer: Application, audit: Audit) -> int:
-    """Run the writer until after the last kill. Return the offset behind which the journal has the
-    place of a snapshot."""
+    """Run the writer until after the last kill. Return an offset of the journal that is before the
+    record with the place of a snapshot."""
     victims = [registry, writer, broker]
     progress = partial(audit.progress, "schemas")
     kill_in_turn(victims, progress, KILLS // 2)

@@ -97,8 +97,8 @@ def test_a_source_writes_each_line_once_and_a_sink_loses_none(
     create_connectors(first, source, sink)
 
     def progress() -> int | None:
-        # A task fails for good if the other worker, which shall fence its older instances, starts
-        # at this moment.
+        # The other worker has to fence the older instances of a task. If that worker starts at this
+        # moment, the task fails and is not retried.
         for worker in workers:
             worker.restart_failed("source", "ConnectRestException")
         return audit.progress(TOPIC)

@@ -96,8 +96,8 @@ def test_faust_counts_no_record_twice(
 ) -> None:
     """The changelog of the table has the counts 1, 2, 3 … of each key in order.
 
-    The changelog is read because Faust writes to a topic that it does not read without a
-    transaction. Records may be lost: Faust does not flush its buffer before it commits a
+    The test reads the changelog and no output topic, because Faust uses no transaction for a topic
+    that it does not read. Records may be lost: Faust does not flush its buffer before it commits a
     transaction. Changes of the table are then in the next transaction, and their offsets in this
     one.
     """

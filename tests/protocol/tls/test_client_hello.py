@@ -97,7 +97,7 @@ def test_h7_a_hello_that_ends_early_is_refused_without_openssl(certificates: Cer
 
 
 def test_h7_a_hello_in_very_many_records_is_refused() -> None:
-    """Each record has four bytes, so the headers take more than the message."""
+    """Each record has four bytes, so the headers take more bytes than the message."""
     data = hello(bytes(MOST_BYTES), record_bytes=4)[: MOST_COLLECTED + 1]
     assert reader_of(data[:-1]).refusal is None
     reason = f"a ClientHello in more than {MOST_COLLECTED} bytes of records"

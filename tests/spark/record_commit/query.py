@@ -144,8 +144,8 @@ class Query:
             with suppress(KafkaError, SinkError):
                 task_writer.write(plan, self.options, attempt, rows())
                 raise AssertionError("the task was not fenced")
-            # In the plan of the next batch this batch is done, so its tasks reuse the transactional
-            # ids.
+            # In the plan of the next batch, this batch counts as done, so the tasks of the next
+            # batch reuse the transactional ids.
             plan = replace(plan, done=batch_id + 1)
             messages = [self.written(plan, batch_id + 1, number) for number in range(PARTITIONS)]
             assert self.committed(messages, batch_id + 1)

@@ -66,8 +66,8 @@ def test_exactly_the_needed_rights_are_enough_also_after_an_abort_and_a_restart(
     assert Topics(guarded.address).decided_values(name) == [b"0/0", b"0/1", b"1/0", b"1/1"]
 
 
-# The kind of the commit, the number of a right in the recipe, and True if DESCRIBE replaces the
-# right, which implies DESCRIBE.
+# The kind of the commit, the number of a right in the recipe, and True if the user has only
+# DESCRIBE in place of the right, which implies DESCRIBE.
 CASES: Final = [
     (kind, number, describes)
     for kind in CommitKind

@@ -1,7 +1,7 @@
 """Avro records with Confluent's serializers and a schema registry.
 
 `write` writes transactions without end. Each transaction registers a new schema and writes records
-of it. After a restart, it continues behind the last committed transaction. SIGTERM ends it after a
+of it. After a restart, it continues after the last committed transaction. SIGTERM ends it after a
 transaction, and its last line is the number of transactions.
 
 `read` prints a line for each committed record, decoded, and a line for each schema of the registry.
@@ -56,7 +56,7 @@ CONTEXT = SerializationContext(RECORDS, MessageField.VALUE)
 
 def schema_of(number: int) -> str:
     """Return the schema of a transaction. Each subject has VERSIONS versions, and each version has
-    a field more."""
+    one field more than the version before."""
     subject, version = divmod(number, VERSIONS)
     fields: list[dict[str, object]] = [
         {"name": "number", "type": "long"},
@@ -108,7 +108,7 @@ def wrote(producer: Producer, registry: SchemaRegistryClient, ready: str, number
             encoded = until_registered(ready, partial(serializer, value, CONTEXT))
             producer.produce(RECORDS, encoded, key)
         name = f"test.{json.loads(schema)['name']}"
-        # The identifier within the encoded record, behind the magic byte.
+        # The identifier within the encoded record, after the magic byte.
         used = int.from_bytes(encoded[1:5], "big")
         lookup = partial(registry.lookup_schema, name, Schema(schema, "AVRO"))
         found = until_registered(ready, lookup)
