@@ -35,8 +35,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of a run. `warm_s`: the maximum warm-up of a broker by one load in the first place.
-    `again_s`: the same in each further place. A warm-up ends earlier if three rounds agree."""
+    """The plan of a run. `warm_s`: the maximum warm-up of a broker by one load in the first of the
+    places. `again_s`: the same in each further place. A warm-up ends earlier if three rounds
+    agree."""
 
     targets: Makers
     loads: list[str]
@@ -63,7 +64,7 @@ def places(names: Sequence[str]) -> list[Place]:
 
 def run(plan: Plan, folder: Path) -> dict[str, Measured]:
     """Run all loads of the plan in all its places. Run the loads of GROWTH (many partitions, for
-    example) only in the first place. Return the figures by place."""
+    example) only in the first of the places. Return the figures by place."""
     measured: dict[str, Measured] = {place.name: {} for place in plan.places}
     for place in plan.places:
         if START in plan.loads:

@@ -30,7 +30,7 @@ class Plan:
     """The plan of a run. `rounds`: the number of rounds of a load; `faults`: the same for a load
     that ends a broker. `warm_s`: the maximum warm-up of a cluster by one load. `members`: those of
     etcd. `max_bytes`: the most that a round writes. `partitions`: the number of partitions in a
-    load with many. Only the first place has the loads that end a broker."""
+    load with many. Only the first of the places has the loads that end a broker."""
 
     targets: Sequence[str]
     loads: Sequence[str]

@@ -323,8 +323,8 @@ async def test_a_producer_without_two_phase_commit_cannot_prepare(broker: Broker
 def test_w2_a_database_and_a_topic_agree_whichever_process_is_killed(
     tmp_path: Path, request: pytest.FixtureRequest, seed: int, count: int
 ) -> None:
-    """The dual write of KIP-939 to a database and a topic. The writer and the coordinator of its
-    transactions, of `count` brokers, are killed at random."""
+    """The dual write of KIP-939 to a database and a topic. The writer, and the coordinator of its
+    transactions (one of `count` brokers), are killed at random."""
     randomness = random.Random(seed)
     path = str(tmp_path / "database")
     with brokers(tmp_path, request, count) as broker:

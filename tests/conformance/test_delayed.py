@@ -252,7 +252,7 @@ def test_r9_a_late_add_partitions_to_txn_is_fenced_for_v2_and_times_out_for_v1(
     aborted at its timeout. Readers lose nothing."""
     versions = V1 if spoken == "V1" else V2
     # The timeout is longer than a pause of the computer, so that the first transaction ends before
-    # it.
+    # its timeout.
     producer = new_identity(wire, topic, timeout_ms=5_000)
     held = Hold()
     proxy.on(ApiKey.ADD_PARTITIONS_TO_TXN, held)

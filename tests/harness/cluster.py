@@ -94,7 +94,8 @@ class Cluster:
         return leaders[0] if leaders else -1
 
     def fail_over(self, topic: str, partition: int) -> None:
-        """Kill the broker that leads a partition, and start it again when another one leads it."""
+        """Kill the broker that leads a partition. Start it again when another broker leads the
+        partition."""
         lost = self.leader(topic, partition)
         self.brokers[lost].kill()
         wait_until(

@@ -18,7 +18,8 @@ class DebianUnavailable(Exception):
 
 
 def unpacked(*packages: str) -> Path:
-    """Return the folder with the files of the packages. The folder has the name of the first one.
+    """Return the folder with the files of the packages. The folder has the name of the first
+    package.
 
     Several processes may call this at once. Raises DebianUnavailable with the reason.
     """

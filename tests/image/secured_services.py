@@ -120,8 +120,8 @@ SECURED: Final = (
 
 
 def write_secrets(folder: Path, certificates: Certificates) -> None:
-    """Write the files of /etc/kafka/secrets, which other users may read, as those of a volume: the
-    stores are PKCS12 with the names of JKS, as keytool makes them."""
+    """Write the files of /etc/kafka/secrets. As in a volume, other users may read them. The stores
+    are PKCS12 with the names of JKS, as keytool makes them."""
     authority = x509.load_pem_x509_certificate(certificates.authority_pem.encode())
     trust = pkcs12.serialize_key_and_certificates(
         None,

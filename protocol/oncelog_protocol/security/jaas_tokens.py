@@ -36,8 +36,8 @@ NUMBER: Final = "number"
 
 
 def jaas_tokens(configuration: str, letters: str) -> Iterator[JaasToken]:
-    """Yield the tokens. `letters` are characters that words have beside letters, digits, `.` and
-    all characters from U+00A0."""
+    """Yield the tokens. `letters`: further characters that a word may have, besides letters,
+    digits, `.` and all characters from U+00A0."""
     return iter(_Tokenizer(configuration, letters))
 
 

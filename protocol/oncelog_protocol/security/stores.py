@@ -50,9 +50,9 @@ def key_pair(data: bytes, password: Secret | None, key_password: Secret | None) 
 
 
 def pem_pair(key: str, chain: str, key_password: Secret | None) -> KeyPair:
-    """Return the key pair of two PEM texts. Raises StoreError if the texts have not exactly one key
-    and at least one certificate, or if `key_password` is set for a key without encryption, or is
-    missing for an encrypted one (Kafka's PemStore)."""
+    """Return the key pair of two PEM texts. Raises StoreError if `key` has no key or several keys,
+    or if `chain` has no certificate. Raises StoreError too if `key_password` is set for a key
+    without encryption, or is missing for an encrypted key (Kafka's PemStore)."""
     try:
         keys = [block for block in pem.blocks(key) if block.is_key]
         certificates = _certificates(chain)

@@ -114,9 +114,9 @@ def test_every_schema_keeps_its_id_and_every_record_decodes(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    """A registry that starts from the journal alone has the schemas of all committed transactions,
-    no other, with the same ids. The same holds for a registry that starts from a snapshot, after
-    the deletion of the journal before the snapshot."""
+    """A registry that starts from the journal alone has exactly the schemas of all committed
+    transactions, with the same ids. The same holds for a registry that starts from a snapshot,
+    after the deletion of the journal before the snapshot."""
     registry = registry_of("registry.log", "snapshots")
     writer = Application(command("write", broker, registry), tmp_path / "writer.log")
     with registry, writer:

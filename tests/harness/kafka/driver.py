@@ -19,7 +19,7 @@ from tests.harness.kafka.tools import TOOL_JVM_OPTIONS, TOOLS, ToolFailed, ToolR
 CALL_TIMEOUT_S = 180.0
 
 _SOURCE = Path(__file__).parent / "java" / "Driver.java"
-# The driver finds the admin clients that a tool leaves open through the fields of their threads.
+# Through the fields of their threads, the driver finds the admin clients that a tool leaves open.
 _READS_THREADS = "--add-opens=java.base/java.lang=ALL-UNNAMED"
 
 

@@ -249,8 +249,8 @@ async def test_the_reader_waits_for_a_restarted_broker(broker: Oncelog) -> None:
 async def test_the_reader_waits_for_the_next_leader_of_its_partition(
     tmp_path: Path, real_etcd: Etcd
 ) -> None:
-    """At first, the metadata of the other brokers names the dead leader. The reader does not ask it
-    until its timeout."""
+    """At first, the metadata of the other brokers names the dead leader. The reader does not wait
+    for that leader until its own timeout of a minute."""
     prefix = {"oncelog.etcd.prefix": f"/{tmp_path.name}/"}
     with Cluster(tmp_path, real_etcd, settings=prefix) as cluster:
         partition = TopicPartition("r", 0)

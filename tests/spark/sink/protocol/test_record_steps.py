@@ -110,7 +110,7 @@ def test_each_step_follows_only_if_the_step_before_has_succeeded(
         if isinstance(outcome, Done):
             assert all(isinstance(answer, Done) for _, answer in path)
         if isinstance(outcome, MemberGone):
-            # No record of the course has decided the batch, so any process that reads the state may
+            # No record on this path has decided the batch, so any process that reads the state may
             # abort the batch.
             assert not is_decided
 
