@@ -105,7 +105,7 @@ class _Client(ABC):
 
     @abstractmethod
     def received(self, data: bytes) -> None:
-        """Take bytes of the broker. They are empty if it has closed the connection."""
+        """Take bytes of the broker. The bytes are empty if the broker has closed the connection."""
 
 
 class _Silent(_Client):

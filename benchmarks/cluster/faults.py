@@ -1,4 +1,5 @@
-"""The loads that end a broker. Each round ends one, and the cluster is whole again after it."""
+"""The loads that end a broker. Each round ends one broker, and the cluster is whole again after the
+round."""
 
 from __future__ import annotations
 

@@ -101,8 +101,8 @@ class DecoderSource(Source):
         """Write lines that read the length of records in a flexible version, and return its name.
 
         Two bytes hold the length of nearly every batch. Both are read together with the fields
-        before them. If the length has one byte, the second byte belongs to the next field. It
-        always exists, because the number of tagged fields follows.
+        before them. If the length has one byte, the second byte belongs to the next field. The
+        second byte always exists, because the number of tagged fields follows.
         """
         name, second = self._take("B"), self._take("B")
         self._flush()

@@ -39,7 +39,8 @@ def _part(flooded: str, p99_ms: float, *, completed: int = 200, stall_ms: float 
 
 
 def _result(*p99s_ms: float, completed: int = 200, stall_ms: float = 1.0) -> Result:
-    """Return a result with a round for each p99 under the flood. That of the controls is 1 ms."""
+    """Return a result with a round for each p99 under the flood. The p99 of the controls is 1
+    ms."""
     return Result(
         [
             [

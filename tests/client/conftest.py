@@ -41,8 +41,8 @@ def pytest_asyncio_loop_factories(
 def _collections_are_short() -> None:
     """Freeze existing objects before a module's tests, so that the garbage collector skips them.
 
-    A collection of all objects of the tests' process takes up to 0.3 s. They stay frozen, so that
-    the next module's first collection is short, too.
+    A collection of all objects of the tests' process takes up to 0.3 s. The objects stay frozen, so
+    that the next module's first collection is short, too.
     """
     gc.collect()
     gc.freeze()

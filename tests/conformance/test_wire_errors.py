@@ -150,7 +150,8 @@ def test_each_version_has_its_error_code_for_a_zombie(
 def test_o5_z3_each_version_refuses_requests_outside_a_transaction(
     wire: Wire, topic: str, api: str, version: int, code: str
 ) -> None:
-    """KIP-890 part 1: a client of these versions must add its partitions first. It has not."""
+    """KIP-890 part 1: a client of these versions must add its partitions first, and the client of
+    this test has not."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic, version=2)
     assert ErrorCode(act(wire, api, version, producer, topic)).name == code

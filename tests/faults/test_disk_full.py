@@ -456,8 +456,8 @@ def test_what_frees_space_works_on_a_full_disk(
     broker: Oncelog, disk: Disk, how: str, through: str
 ) -> None:
     """The broker itself can free a full disk, even after a kill and a restart. The first
-    DeleteRecords may be refused, because the checkpoint has no space for the new log start. It
-    deletes the segments nevertheless, so a retry finds space."""
+    DeleteRecords may be refused, because the checkpoint has no space for the new log start. The
+    refused request deletes the segments nevertheless, so a retry finds space."""
     with Wire(broker.address) as wire:
         fill_with(broker, wire, disk, "t", "u")
     if through == "kill":

@@ -23,7 +23,7 @@ from typing import Final
 
 RUNNER: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 # A variable with the name of the socket (`unix(7)`, abstract). All drivers that the process of a
-# test starts use the same.
+# test starts use the same socket.
 READERS: Final = "STREAM_READERS_OF_TESTS"
 
 _ROOT: Final = Path(__file__).resolve().parents[2]

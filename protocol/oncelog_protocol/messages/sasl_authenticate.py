@@ -12,7 +12,7 @@ from oncelog_protocol.types import bytestring, int16, int64, string
 
 @api_message(ApiKey.SASL_AUTHENTICATE)
 class SaslAuthenticateRequest:
-    """A token of the client. Its form is the mechanism's."""
+    """A token of the client. The mechanism defines its form."""
 
     auth_bytes: bytes = bytestring(secret=True)
 

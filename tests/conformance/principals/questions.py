@@ -67,7 +67,7 @@ ATOMS: Final = (
     "\\s", "\\.", "[\\w.]", "[]a]", "[a-]", "\\/", "é", "(a)", "(b|a)", "(.*)", "(?:ab)", "([^,]+)",
     "(a|ab)", "(ab|a)", "(a*?)", "(?<n>b)", "(.)", "\\x61", "\\Qa.\\E", "\\u0062", "(a|)", "[ab&c]",
 )  # fmt: skip
-# oncelog refuses most repetitions of these.
+# oncelog refuses most repetitions of these groups.
 NULLABLE: Final = ("(.*)", "(a*?)", "(a|)")
 SUFFIXES: Final = (
     "",

@@ -1,4 +1,5 @@
-"""Apache Kafka 3.9, the last release before 4.0. Its data directories are imported too."""
+"""Apache Kafka 3.9, the last release before 4.0. `oncelog storage import` takes its data
+directories, too."""
 
 from __future__ import annotations
 
