@@ -137,7 +137,8 @@ def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
     tail = segment.log.read(scan.position, _SEARCHED_BYTES)
     # The CRC does not cover the offset of a batch. If the offset of the batch before the invalid
     # batch is damaged, the invalid batch is a whole batch with an offset that seems too small.
-    place = find_valid_batch(tail[1:], segment.base_offset)
+    behind = find_valid_batch(tail[1:], segment.base_offset)
+    place = None if behind is None else behind + 1
     if place is None and scan.position:
         place = find_valid_batch(tail, segment.base_offset)
     following = loaded.segments[loaded.segments.index(segment) + 1 :]
@@ -155,9 +156,8 @@ def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
 def _is_of_a_power_failure(
     loaded: LoadedLog, segment: Segment, scan: Scan, tail: bytes, place: int | None
 ) -> bool:
-    """Return True if a power failure explains `tail`. `place` says where valid batches begin again:
-    0 is the start of `tail`, and any other number is a position in `tail[1:]`. `place` is None if
-    `tail` has no valid batch."""
+    """Return True if a power failure explains `tail`. `place` is the position in `tail` where valid
+    batches begin again, None if `tail` has no valid batch."""
     sizes = loaded.aborted.sizes
     if place == 0:
         return False  # a whole batch with a wrong offset
@@ -165,7 +165,7 @@ def _is_of_a_power_failure(
         return True
     if place is None and lost_the_end_of_a_batch(sizes, segment, scan.position, tail):
         return True
-    return not was_written(tail if place is None else tail[: place + 1], scan.position)
+    return not was_written(tail if place is None else tail[:place], scan.position)
 
 
 def _ends_early(loaded: LoadedLog, slot: int) -> bool:
