@@ -38,9 +38,28 @@ def test_a_suite_of_an_application_passes(tmp_path: Path) -> None:
     assert outcomes(done.stdout) == {"passed": 8}, done.stdout
 
 
+# Each test leaves the broker of its worker in a file.
+OF_WORKERS = """
+import pathlib, pytest
+
+@pytest.mark.parametrize("number", range(8))
+def test_leaves_its_broker(oncelog, worker_id, number):
+    topic = oncelog.topic("invoices")
+    topic.produce(b"a")
+    assert topic.committed() == [b"a"]
+    pathlib.Path(__file__).with_name(f"{number}.txt").write_text(
+        f"{worker_id} {oncelog.bootstrap_servers}"
+    )
+"""
+
+
 def test_with_xdist_each_worker_has_a_broker(tmp_path: Path) -> None:
-    done = run(tmp_path, INNER_SUITE.read_text(), "-n", "2")
+    done = run(tmp_path, OF_WORKERS, "-n", "4")
     assert outcomes(done.stdout) == {"passed": 8}, done.stdout
+    pairs = {path.read_text() for path in tmp_path.rglob("?.txt")}
+    workers, addresses = zip(*(pair.split() for pair in pairs), strict=True)
+    assert sorted(workers) == ["gw0", "gw1", "gw2", "gw3"]
+    assert len(set(addresses)) == 4
 
 
 LEAVING = """
