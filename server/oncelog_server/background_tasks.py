@@ -48,7 +48,7 @@ ABORTS_PER_TURN: Final = 50
 # log.flush.scheduler.interval.ms is set. Here flush.ms always has an effect.
 FLUSH_CHECK_MS: Final = 1_000
 _CHECKPOINTS: Final = "checkpoints"
-# Operations that fail for another reason than a full disk.
+# Operations that never fail because of a full disk.
 _READING: Final = frozenset({"open", "read", "list"})
 
 
@@ -82,7 +82,8 @@ class BackgroundTasks:
         self._directory = directory
         self._slices = slices
         self._checkpoints = CheckpointWriter(files, self._contents, slices)
-        # True if the next write has the state of the logs, False if only the revision.
+        # True if the next write contains the state of the logs, False if it contains only the
+        # revision.
         self._writes_logs = False
         # Deleted topics that the checkpoints on disk may still name.
         self._deleted = dict.fromkeys(sorted(forgotten))
@@ -99,7 +100,7 @@ class BackgroundTasks:
         self._armed: dict[Callable[[], None], Timer] = {}
         self._stopped = False
         self._remembers_logs = False
-        # None if the metadata is in the directory.
+        # None if the metadata is in the data directory.
         self._seen: SeenRevision | None = None
 
     def start(self, unfinished: Collection[str] = ()) -> None:
@@ -194,7 +195,7 @@ class BackgroundTasks:
     def _delete_expired(self, partition: Partition, now_ms: int) -> None:
         """Delete expired segments.
 
-        Raises StorageError or CorruptLog. The segments before the one that failed are then already
+        Raises StorageError or CorruptLog. The segments before the failed segment are then already
         deleted.
         """
         deleted = partition.apply_retention(now_ms)
@@ -229,11 +230,11 @@ class BackgroundTasks:
             self._timers.call_soon(self._expire_transactional_ids)
 
     def follow(self, _old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
-        """Keep the revision of a metadata store elsewhere, and the names of deleted topics until
-        the checkpoints on disk no longer contain them.
+        """Keep the image's revision if the metadata store is outside of the data directory. Keep
+        the names of deleted topics until the checkpoints on disk no longer contain them.
 
-        After a crash, the old entries would truncate a new topic of the same name, or make it look
-        as if it had lost records. So the creation of a topic waits for `forgotten`.
+        So the creation of a topic waits for `forgotten`: after a crash, old checkpoints with its
+        name would truncate the new topic, or make it look as if it had lost records.
         """
         if self._settings.has_metadata_elsewhere:
             self._seen = SeenRevision(new.revision, new.restored_at)
@@ -280,9 +281,10 @@ class BackgroundTasks:
         return written
 
     def keep_revision(self, image: ClusterImage) -> Deferred[StorageError | None]:
-        """Write the revision of the image, of a metadata store elsewhere.
+        """Write the revision of the image, which comes from a metadata store outside of the data
+        directory.
 
-        The Deferred completes as that of `checkpoint`. The other checkpoints are not written,
+        The Deferred completes as that of `checkpoint`. The checkpoints of the logs are not written,
         because there may be thousands of logs.
         """
         self._seen = SeenRevision(image.revision, image.restored_at)
@@ -291,7 +293,7 @@ class BackgroundTasks:
         return kept
 
     def _kept(self, error: StorageError | None) -> None:
-        if error is not None:  # a success does not say that the last checkpoint was written
+        if error is not None:  # a written revision does not mean written checkpoints
             self._written(error)
 
     def _written(self, error: StorageError | None) -> None:
@@ -309,7 +311,8 @@ class BackgroundTasks:
             raise error
 
     def _contents(self) -> Steps[dict[str, bytes]]:
-        """Return the files of the write that begins. All its callers have called before."""
+        """Return the files of the write that begins now. `_writes_logs` is True if a caller of this
+        write wants the checkpoints of the logs."""
         writes_logs, self._writes_logs = self._writes_logs, False
         return self._checkpointed() if writes_logs else self._revision_alone()
 

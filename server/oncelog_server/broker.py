@@ -124,7 +124,7 @@ class Broker:
             self._metrics = await self._bind_metrics()
         except (OSError, ValueError):
             await self.metadata.stop()
-            with suppress(OSError):  # the error of the port is raised, not one of `unmake`
+            with suppress(OSError):  # the first error is raised, not one of `unmake`
                 self.directory.unmake()
             raise
         # The checks come first, because a refused start must change nothing.
@@ -187,21 +187,22 @@ class Broker:
     async def _register(
         self, endpoints: Sequence[Endpoint], directory_id: str, clean_stop_epoch: int
     ) -> None:
-        """Join the cluster. If the broker's id is in use, leave the directory as it was before the
-        start: without files if it was new, else with its mark of a clean stop, if it had one."""
+        """Join the cluster. If the broker's id is in use, restore the directory: a new directory is
+        again without files, and an older directory has its mark of a clean stop again, if it had
+        one."""
         facts = DirectoryFacts(directory_id, self._environment.boot(), clean_stop_epoch)
         try:
             await self.metadata.register(endpoints, facts)
         except IdInUse:
             await self.metadata.stop()
-            with suppress(OSError):  # the error of the id is raised, not one of `unmake`
+            with suppress(OSError):  # IdInUse is raised, not an error of `unmake`
                 self.directory.unmake()
             if clean_stop_epoch:
                 self._leave_clean_mark(clean_stop_epoch)
             raise
         membership = self.metadata.membership
         if self.settings.has_metadata_elsewhere:
-            # A later start refuses a metadata store that is older.
+            # A later start refuses a metadata store that is older than this revision.
             image = self.metadata.image
             newest = max(membership.broker_epoch, image.revision)
             seen = SeenRevision(newest, image.restored_at)
@@ -296,7 +297,8 @@ class Broker:
         return Listener(requests, Limits.of(settings), clock, self.services.quotas, rates)
 
     def _fenced(self, requests: Requests) -> Requests:
-        """Return requests that no leader and no coordinator serves after the registration."""
+        """Return `requests` with a check of the registration before each request. Once the
+        registration has ended, no leader and no coordinator of this broker serves a request."""
         from oncelog_server.self_fencing import CheckedRequests, CheckedTimers, SelfFencing
 
         authority = self.metadata.membership.authority

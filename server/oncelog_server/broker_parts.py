@@ -132,7 +132,7 @@ def new_services(
     authorizer: Authorizer,
     checkpoint: Callable[[], Deferred[StorageError | None]],
 ) -> BrokerServices:
-    """`checkpoint` writes the checkpoints."""
+    """Return the services that handlers use. `checkpoint` writes the checkpoints."""
     settings = base.settings
 
     def new_fetch_session_id() -> int:

@@ -56,9 +56,9 @@ class BrokerSecurity:
         self._first_users: tuple[FirstUser, ...] = ()
 
     def check_users(self) -> None:
-        """Read the file of first users. Raise ValueError if every request would be denied: access
-        rules are in force, no super user could ever log in, no rule allows anything, and
-        `allow.everyone.if.no.acl.found` is false. Also raise it for an invalid file.
+        """Read the file of first users. Raise ValueError if every request would be denied: an
+        authorizer is configured, no super user could ever log in, no access rule allows anything,
+        and `allow.everyone.if.no.acl.found` is false. Also raise ValueError for an invalid file.
 
         Raises OSError if the file cannot be read.
         """

@@ -89,8 +89,8 @@ class BrokerServices:
     leader_throttle: ReplicationQuota | None = None
     # Counts what this broker sends to followers. None if there is no follower.
     replication_traffic: ReplicationTraffic | None = None
-    # Returns the number of committed records that this broker does not have of a partition, 0 for a
-    # leader, -1 if it is unknown.
+    # Returns the lag of this broker's replica in committed records: 0 for a leader, -1 if the lag
+    # is unknown.
     follower_lag: Callable[[TopicPartition], int] = lambda name: 0
     # The parked fetches of followers. None if there is no follower.
     follower_waits: FollowerWaits | None = None
@@ -107,7 +107,8 @@ class BrokerServices:
     @property
     def has_group_transactions(self) -> bool:
         """Return True if this cluster serves the transactions of groups (KIP-447, early draft).
-        Several brokers coordinate them together, so each of them must support the feature."""
+        If several brokers coordinate these transactions together, each broker must support the
+        feature."""
         if not self.settings.group_transactions_enable:
             return False
         if self.other_coordinators is None:

@@ -38,7 +38,8 @@ class BrokerViews:
         return LogDirView(space.path, space.total_bytes, space.usable_bytes)
 
     def store(self) -> StoreView:
-        """Return whether the metadata store responds, and what follows for this broker."""
+        """Return for how long the metadata store has not responded, and whether this broker may act
+        on its registration."""
         membership = self._metadata.membership
         return StoreView(membership.store_silence_ms, membership.is_valid)
 
@@ -78,9 +79,9 @@ class BrokerViews:
     def states(
         self, topic: TopicImage, first: int = 0, *, listener: str | None = None
     ) -> Iterator[PartitionState]:
-        """Yield the partitions from number `first` on, as a client on `listener` sees them; None
-        for operators. A replica is offline if its broker is not alive or has no such listener, or
-        cannot use its log (Kafka's KRaftMetadataCache)."""
+        """Yield the partitions from number `first` on, as a client on `listener` sees them, or as
+        an operator sees them if `listener` is None. A replica is offline if its broker is not alive
+        or has no such listener, or cannot use its log (Kafka's KRaftMetadataCache)."""
         image = self._metadata.image
         brokers = image.brokers
         reachable = {

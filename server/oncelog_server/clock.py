@@ -1,5 +1,6 @@
-"""The clocks of a broker. They are injected, so that the simulator has clocks of its own. Other
-edges read a clock only for limits of their own work."""
+"""The clocks of a broker. They are injected, so that the simulator has clocks of its own. A module
+that reads a clock of the system itself does so only to limit or measure the time of its own
+work."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ class Clock(Protocol):
         ...
 
     def boottime_ms(self) -> int:
-        """Return the monotonic time in ms, which also counts while the computer sleeps, for leases
-        of other computers."""
+        """Return the monotonic time in ms, which also counts while the computer sleeps. It is for
+        leases that other computers measure."""
         ...
 
 

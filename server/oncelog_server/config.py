@@ -73,8 +73,8 @@ def load_settings(
 
     `port`, `data` and `brokers` are the options of `oncelog serve`. They override a file and the
     environment, and a --set of the same setting is an error. `secrets_folder` has the files that
-    variables of Kafka's images name. Raises SettingsError with every problem found, OSError if the
-    file cannot be read.
+    variables of Kafka's container images name. Raises SettingsError with every problem found,
+    OSError if the file cannot be read.
     """
     given: list[SettingAssignment] = []
     unreadable: list[SettingProblem] = []

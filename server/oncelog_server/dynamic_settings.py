@@ -16,7 +16,8 @@ log = structlog.get_logger("oncelog.settings")
 
 class DynamicSettings:
     """Changes `settings`, the result of `Settings.running`, to those in force. Parts that read the
-    settings at each use need nothing else; parts with values of their own get `on_change`."""
+    settings at each use need nothing else. Parts that keep values of their own register a callback
+    by `on_change`."""
 
     def __init__(self, settings: Settings, image: ClusterImage) -> None:
         self._settings = settings

@@ -7,8 +7,9 @@ import time
 from typing import Any, Final
 
 FULL: Final = 2
-# The first two are those of Python 3.11. The third starts a full collection after 2 collections of
-# the middle generation, about 20,000 new objects. Python's default (10) lets more accumulate.
+# The first two thresholds are those of Python 3.11. The third threshold starts a full collection
+# after 2 collections of the middle generation, about 20,000 new objects. With Python's default
+# (10), more objects would accumulate.
 THRESHOLDS: Final = (700, 10, 2)
 LONG_S: Final = 0.005
 

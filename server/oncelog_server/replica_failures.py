@@ -73,7 +73,8 @@ class ReplicaFailures:
     def _begin(self) -> None:
         if not self._is_writing and not self._is_stopped:
             self._is_writing = True
-            # A failed disk takes many partitions offline in this turn of the loop.
+            # Wait until the next turn of the loop: a failed disk takes many partitions offline in
+            # one turn.
             self._timers.call_soon(self._spawn)
 
     def _spawn(self) -> None:
@@ -101,7 +102,7 @@ class ReplicaFailures:
         membership = self._metadata.membership
         epoch = membership.epoch_in(image)
         if not epoch:
-            return []  # the next registration begins again
+            return []  # after the next registration, `_follow` calls `_changed`
         unserved = Unserved(self._partitions.offline(), self._partitions.refusing())
         rules = ElectionRules.of(self._settings)
         broker_id = self._settings.node_id

@@ -5,7 +5,7 @@ H28, H30). An element takes 1 to 7 us of one core. Decoding takes at most 1 us o
 (measured). The limits keep a request below about 50 ms.
 
 Requests that are decoded, served and encoded in slices may name every partition that a cluster may
-have. As in Kafka, only their number of elements limits the total time of such a request. A sliced
+have. As in Kafka, only the number of elements limits the total time of such a request. A sliced
 request delays other requests by at most a slice: all large requests share each slice, in rotation,
 and a connection has only one large request at a time (`slices.py`). So a sliced request that takes
 seconds delays others no more than many requests that take milliseconds.

@@ -18,8 +18,8 @@ MOST_BYTES: Final = 1 << 20
 
 
 class SecretFiles:
-    """The source of config providers, and of the variables of Kafka's images. A file is read once,
-    so that all settings get values of the same version."""
+    """The source of config providers, and of the variables of Kafka's container images. A file is
+    read once, so that all settings get values of the same version."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = environment

@@ -1,5 +1,5 @@
-"""The sources of secrets at a start: config providers, the files that variables of Kafka's images
-name, and the JAAS file.
+"""The sources of secrets at a start: config providers, the files that variables of Kafka's
+container images name, and the JAAS file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SecretSources:
 
     def environment(self, folder: str) -> Mapping[str, str]:
         """Return the environment with stores and passwords from the files in `folder` that
-        variables of Kafka's images name."""
+        variables of Kafka's container images name."""
         environment = self._files.environment
         try:
             return with_secret_files(environment, self._files.text, folder)

@@ -49,8 +49,9 @@ class SelfFencing:
         self.check()
 
     def check(self) -> None:
-        """Suspend or resume the partitions, if the authority has ended or begun. The exceptions of
-        waiting requests go to `Unheard`, because the caller may be a renewal of the registration.
+        """Suspend the partitions if the authority has ended, resume them if it has begun. The
+        exceptions of waiting requests go to `Unheard`, because the caller may be a renewal of the
+        registration.
         """
         now_ms = self._boottime_ms()
         is_valid = self._authority.valid(now_ms)

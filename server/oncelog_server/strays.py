@@ -142,7 +142,8 @@ def _place(
     broker_id: int,
     found: Folders,
 ) -> _Place:
-    """Return the place that the image assigns to a directory's partition. The topic id decides."""
+    """Return the place that the image assigns to a directory's partition. If the directory has a
+    topic id, the id and not the name identifies the topic."""
     known = image.partition(*partition)
     topic_id = _topic_id(files, name)
     if known is not None and topic_id in (None, known.topic_id):

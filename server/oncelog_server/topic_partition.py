@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """A topic and a partition of it."""
+    """A topic's name and the number of a partition."""
 
     topic: str
     partition: int

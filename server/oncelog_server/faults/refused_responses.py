@@ -26,8 +26,8 @@ NOT_REFUSED: Final = frozenset(
 )
 
 _ERRORS: Final = frozenset({"error_code", "partition_error_code"})
-# A row of the response repeats these fields of its row in the request. If the latter is a plain
-# value, the first of these fields gets the value.
+# A row of the response repeats these fields of its row in the request. If the row in the request is
+# a plain value, the first of these fields gets the value.
 _KEYS: Final = frozenset(
     {
         "entity", "group_id", "group_instance_id", "key", "member_id", "name", "producer_id",

@@ -75,8 +75,8 @@ class Holding:
         self._go.on_complete(go_on)
 
     def release(self, *, lost: bool) -> None:
-        """Let the request continue, or pass if it has not arrived yet. With `lost`, the request
-        takes effect, and the connection breaks before the response."""
+        """Let the request continue. A request that arrives later is not held. With `lost`, the
+        request takes effect, and the connection breaks before the response."""
         if not self._go.done:
             self._go.complete(lost)
 
