@@ -59,9 +59,9 @@ def size_of(topics: Iterable[T]) -> int:
 def refuse_unknown(
     services: BrokerServices, context: RequestContext, topics: Iterable[T], *, by_id: bool
 ) -> Steps[tuple[list[T], Codes]]:
-    """Return the topics with the partitions that may be committed, and the codes of the others.
-    Topics that are given by id get their names; a topic with an unknown id keeps an empty name, and
-    its codes are under its id."""
+    """Return the topics with the partitions that may be committed, and the codes of the other
+    partitions. Topics that are given by id get their names; a topic with an unknown id keeps an
+    empty name, and its codes are under its id."""
     image = services.metadata.image
     accepted: list[T] = []
     refused: Codes = {}

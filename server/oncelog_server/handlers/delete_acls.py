@@ -73,7 +73,7 @@ def handle(services: BrokerServices, context: RequestContext, request: DeleteAcl
 
     if not services.metadata.may_be_stale:
         return caught_up(None)
-    # A filter must choose also the rules that another broker has just added.
+    # A filter must also match the rules that another broker has just added.
     return then_ask(services.spawn(services.metadata.catch_up()), caught_up)
 
 

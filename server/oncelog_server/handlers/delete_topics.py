@@ -83,11 +83,13 @@ def _choose(
         yield
         try:
             known = _resolve(services, context, name, topic_id, count)
-            # A client that may describe the topic learns that it does not exist, as in Kafka.
+            # `_resolve` has refused clients that may not describe the topic. So this client may
+            # learn that the topic does not exist, as in Kafka.
             if known not in services.metadata.image.topics:
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if not _may_delete(context, known):
-                # A client that may describe the topic gets its name, even if it has named the id.
+                # The client may describe the topic. So the response has the topic's name, even if
+                # the request has only its id.
                 denied = Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 results.append(_result(known, topic_id, denied))
                 continue

@@ -60,7 +60,7 @@ def _describe(
         raise Refused(ErrorCode.INVALID_REQUEST)
     others = services.other_coordinators
     if others is not None:
-        # Another broker may coordinate the group of the id.
+        # Another broker may coordinate the consumer group of the transactional id.
         group_id = services.transactions.group_of(transactional_id)
         if group_id is not None:
             return others.describe(transactional_id, group_id)

@@ -36,7 +36,8 @@ def handle(
 
 
 def _steps(image: ClusterImage, names: list[str]) -> Steps[DescribeUserScramCredentialsResponse]:
-    """Return the response in steps of a user. No names stand for all users, as null does."""
+    """Return the response, with a step for each user. An empty list of names stands for all users,
+    as null does."""
     times = Counter(names)
     if not names:
         for _, user in image.scram_credentials:

@@ -2,8 +2,8 @@
 
 v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588). v3 flexible. v4
 TRANSACTION_ABORTABLE. v5 every transaction ends with a new epoch, which the response contains
-(KIP-890). Our own tagged field, from v3 on: other transactions of the consumer group, which the
-request ends too.
+(KIP-890). oncelog's own tagged field, from v3 on: other transactions of the consumer group, which
+the request ends too.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ def _metered_response(
         return (yield from _response(context, scope, result, leaders, is_follower=False))
     if scope.is_incremental:
         return FetchResponse(session_id=scope.session_id)
-    # The client does not learn of a new session.
+    # The empty response does not name the new session, so the client cannot use it.
     services.fetch_sessions.forget(scope.session_id)
     return FetchResponse()
 
@@ -345,7 +345,8 @@ def _response(
             found.mark_sent()
             if found.read is not None and found.read.records is not None:
                 scope.session.to_end(key)
-    # A follower knows the addresses of brokers from the metadata. Kafka sends it none either.
+    # A follower knows the addresses of brokers from the metadata. Kafka sends none to a follower
+    # either.
     known = leaders.endpoints.values()
     endpoints = [] if is_follower else [NodeEndpoint(*endpoint) for endpoint in known]
     return FetchResponse(
@@ -379,7 +380,7 @@ def _partition(found: PartitionResult) -> PartitionData:
             for aborted in read.aborted
         ],
         records=b"" if read.records is None else read.records,
-        # Without these, three defaults are made.
+        # None avoids the construction of three default values.
         diverging_epoch=None,
         current_leader=None,
         snapshot_id=None,

@@ -2,8 +2,8 @@
 
 v2 flexible. v3 a producer may request its own next epoch (KIP-360). v4 PRODUCER_FENCED instead of
 INVALID_PRODUCER_EPOCH (KIP-588). v5 TRANSACTION_ABORTABLE (KIP-890). v6 two-phase commit (KIP-939).
-Our own tagged fields, from v2 on: the producer's consumer group (KIP-447, early draft), and a mark
-for calls by an operator.
+oncelog's own tagged fields, from v2 on: the producer's consumer group (KIP-447, early draft), and a
+mark for calls by an operator.
 """
 
 from __future__ import annotations

@@ -168,8 +168,8 @@ def _code(version: int, code: ErrorCode) -> ErrorCode:
 
 def _is_end_unknown(partition: Partition, timestamp: int, end: int) -> bool:
     """Return True if a new leader does not know yet which of its records are committed, and the
-    response depends on that (KIP-207). The offset of a client would otherwise move back. A record
-    below the known end is committed, whatever follows it."""
+    response depends on those records (KIP-207). The offset of a client would otherwise move back. A
+    record below the known end is committed, whatever follows it."""
     if partition.high_watermark >= partition.replicas.epoch_start_offset:
         return False
     if timestamp == LATEST:

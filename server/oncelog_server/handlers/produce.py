@@ -227,7 +227,7 @@ def _appends(
     transactional: list[PartitionAppend],
 ) -> list[PartitionAppend]:
     """Return the appends to some partitions of the topic that `_topic` has found. Refuse the
-    appends to partitions that this broker does not have, and all of them if the topic is refused.
+    appends to partitions that this broker does not have, and all appends if the topic is refused.
     Add the appends with the transactional flag to `transactional`."""
     name, partitions = found
     here = services.partitions

@@ -110,7 +110,7 @@ def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
 def _is_another_broker(services: BrokerServices, context: RequestContext) -> bool:
     """Return True if the client id is that of another broker of this cluster. The request may then
     come from that broker's coordinator. A request with any other client id comes from an operator.
-    The same is true for this broker's own client id, because a broker never sends this request to
+    This is also true for this broker's own client id, because a broker never sends this request to
     itself over a connection."""
     sender = broker_of(context.client_id)
     return sender != services.broker_id and sender in services.metadata.image.brokers
@@ -118,8 +118,8 @@ def _is_another_broker(services: BrokerServices, context: RequestContext) -> boo
 
 def _refuse_live(work: MarkerWork, code_of: JudgeMarker, settled: _Settler) -> list[TopicPartition]:
     """Refuse an operator's markers of a transaction that its coordinator will end: they would split
-    the transaction. Return the other partitions. The tools look first too, but a principal sees
-    only the transactional ids that it may describe."""
+    the transaction. Return the other partitions. The tools also check this before they send
+    markers, but a principal sees only the transactional ids that it may describe."""
     others = []
     for partition in work.partitions:
         code = code_of(work.producer_id, partition)
