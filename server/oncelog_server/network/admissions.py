@@ -157,8 +157,8 @@ class Admissions:
         return bool(self._tls)
 
     def reload(self) -> None:
-        """Read the certificates of all listeners again. A pair that cannot be used, or that is
-        another broker's, leaves the old one in place, and an event says why."""
+        """Read the certificates of all listeners again. If the new certificate and key cannot be
+        used, or are another broker's, the old ones stay in place, and an event says why."""
         for tls in self._tls:
             tls.reload()
 

@@ -449,7 +449,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def wait(self) -> None:
-        """Read nothing, also no handshake, before `admitted` (max.connection.creation.rate)."""
+        """Read nothing, not even a handshake, before `admitted` (max.connection.creation.rate)."""
         assert self._handshake is not None
         self._handshake.began_ms = None
         self.hold_requests()

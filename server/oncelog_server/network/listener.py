@@ -122,13 +122,13 @@ class Listener:
         )
         self._stopping = False
         self._all_closed: asyncio.Event | None = None
-        # A client that is closed connects again, perhaps forever.
+        # Bounded, because a client with a closed connection may connect again and again.
         self._closings = BoundedEvents(partial(log.info, "connection closed"), clock.monotonic_ms)
         self._excesses = BoundedEvents(_log_excess, clock.monotonic_ms)
 
     def follow(self, limits: Limits, rates: ConnectionRates | None) -> None:
-        """Apply other limits to new connections. Those that are open stay open, and those that wait
-        for their admission keep their turn."""
+        """Apply other limits to new connections. Open connections stay open, and connections that
+        wait for their admission keep their turn."""
         self._limits = limits
         if self._rates is None or rates is None or not rates.has_limits_of(self._rates):
             self._limit_rates(rates)
@@ -228,7 +228,7 @@ class Listener:
             return self._admit(connection)
         if self._new_connections.opened(connection, session.listener):
             return True
-        if not connection.is_counted:  # else it has exceeded another limit, which is logged
+        if not connection.is_counted:  # a counted one exceeds a limit that `_admit` has logged
             self._refuse("too many new connections of one listener", session, self._limits.backlog)
         return False
 

@@ -62,7 +62,8 @@ class NewConnections(Generic[C]):
         self._mutes = mutes
         self._monotonic_ms = monotonic_ms
         self._most_waiting = most_waiting
-        # By listener. The first connection is counted, and waits for the end of its throttle time.
+        # The waiting connections, by listener. The rate has counted the first connection of a
+        # queue, which waits for the end of its throttle time.
         self._queues: defaultdict[str, deque[C]] = defaultdict(deque)
 
     def opened(self, connection: C, listener: str) -> bool:
@@ -100,7 +101,8 @@ class NewConnections(Generic[C]):
                 return
 
     def _end_wait(self, connection: C) -> None:
-        # A client that has closed counts, as in Kafka, because its connection was accepted.
+        # A client that has disconnected counts for the rate, as in Kafka, because its connection
+        # was accepted.
         if not connection.is_open:
             return
         if self._admit(connection):

@@ -4,8 +4,8 @@ sendfile.
 sendfile uses a duplicate of the transport's descriptor, which is made at the first use. sendfile
 runs only while the transport itself has nothing to write. While sendfile runs, all other parts wait
 in the queue. Without sendfile, ranges are read and written in slices, while the transport takes
-them. This is so with TLS, on macOS, which has another sendfile, and in a simulated network, which
-has no descriptors.
+them. There is no sendfile with TLS, on macOS (its sendfile differs), and in a simulated network (it
+has no descriptors).
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class SecuredAdmission:
 
     def refused(self, session: Session, reason: str) -> None:
         self.failures += 1
-        # An address may have events for several reasons. Many addresses share an event only within
-        # a listener and a reason.
+        # An address has an event for each kind of reason. If too many addresses are refused, the
+        # further addresses share an event for each listener and kind of reason.
         group = self.listener, kind_of(reason)
         self._events.add(
             (session.host, *group),

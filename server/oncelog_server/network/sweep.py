@@ -41,9 +41,9 @@ class Swept(Protocol):
 class Sweep:
     """Looks at all connections every SWEEP_MS, a few in each turn of the loop.
 
-    `connections` are the open ones. One without a read for `max_idle_ms` is idle; a negative number
-    means no limit. If incomplete requests take more memory than `max_held_bytes`, the connection
-    with the largest one is closed; a number below 1 means no limit.
+    `connections` are the open ones. A connection without a read for `max_idle_ms` is idle; a
+    negative number means no limit. If incomplete requests take more memory than `max_held_bytes`,
+    the connection with the largest incomplete request is closed; a number below 1 means no limit.
     """
 
     def __init__(

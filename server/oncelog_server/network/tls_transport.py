@@ -2,8 +2,8 @@
 
 To the socket's transport this is a protocol, and to the connection a transport. The connection is
 made before the handshake, so that it counts, and its limits of time hold, from the start. All bytes
-of the client that arrived before the end are delivered, even if the connection does not read when
-the client closes: neither uvloop's TLS nor asyncio's does so.
+that arrived before the client closed are delivered, even if the connection is not reading at that
+time. Neither uvloop's TLS nor asyncio's delivers them all.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
             except TlsFailed as failed:
                 self._fail(failed)
         elif self._transport is not None:
-            # uvloop begins to read after `connection_made`, although that has paused it.
+            # uvloop begins to read after `connection_made`, although `connection_made` has paused
+            # reading.
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:

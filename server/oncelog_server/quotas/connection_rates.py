@@ -9,7 +9,8 @@ from typing import Final
 from oncelog_server.quotas.rates import Rate
 from oncelog_server.quotas.windows import Windows
 
-# Kafka permits 0, which delays each connection for the longest time.
+# Replaces a limit of 0. Kafka permits 0, and then delays each connection by the longest throttle
+# time.
 _NONE: Final = sys.float_info.min
 
 

@@ -18,7 +18,7 @@ Q = TypeVar("Q", RateQuota, MutationQuota)
 class Definitions:
     """The definitions of an image. Each method returns a quota, None if the quota is not defined
     for any client. Its argument `old` is the quota of the previous image. The new quota keeps what
-    clients have used of it."""
+    clients have used of the old one."""
 
     def __init__(self, quotas: Mapping[Entity, EntityLimits], windows: Windows) -> None:
         self._quotas = quotas

@@ -30,8 +30,9 @@ class QuotaGate:
     """The throttle times of requests. `user` is the name of the principal. `now_ms` is the time of
     a monotonic clock; the quota on mutations reads the clock itself.
 
-    `is_enforced` is True if a quota on requests is defined. The methods may be called in any case.
-    `addresses` is the quota on new connections, None if none is defined.
+    `is_enforced` is True if any quota other than that on new connections is defined. The methods
+    may also be called if it is False. `addresses` is the quota on new connections, None if none is
+    defined.
     """
 
     def __init__(

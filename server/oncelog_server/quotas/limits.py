@@ -16,8 +16,9 @@ _Pair = tuple[str | None, str | None]
 
 
 class _Level(NamedTuple):
-    """A level of definitions. A type is True if the definitions of the level have names of single
-    clients. Otherwise it is DEFAULT or ABSENT, and all definitions of the level have this."""
+    """A level of definitions. A field is True if each definition of the level names a single user
+    or client id. DEFAULT and ABSENT stand for themselves: all definitions of the level have this
+    value."""
 
     user: bool | str | None
     client_id: bool | str | None

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
-# An incomplete frame must get more bytes within this time. Later its average speed must reach the
-# minimum below.
+# Maximum time of an incomplete frame without more bytes. A frame that takes longer in all must also
+# reach the average speed below.
 FRAME_DEADLINE_MS: Final = 30_000
 FRAME_BYTES_PER_S: Final = 1 << 10
 

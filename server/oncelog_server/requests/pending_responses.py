@@ -46,8 +46,8 @@ class PendingResponses:
             self.parked = response
 
     def completed(self, response: Deferred[Parts]) -> Parts:
-        """Remove and return the responses that leave now, because this one is complete: it alone,
-        or those that are next in order."""
+        """Remove and return the responses that leave now, because `response` is complete:
+        `response` alone, or those that are next in order."""
         if response.order is Order.FREE:
             self.unordered.discard(response)
             if self.parked is not None and self.parked.order is Order.FREE:

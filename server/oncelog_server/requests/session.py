@@ -128,8 +128,8 @@ class Handshake:
         return self._identified(session, principal)
 
     def _identified(self, session: Session, principal: Principal) -> Session:
-        """Return the session of this stage with its principal, and nothing of the rights of the
-        principal before it."""
+        """Return the session of this stage with its principal, without the stored rights of the
+        previous principal."""
         return msgspec.structs.replace(
             session,
             principal=principal,
