@@ -52,7 +52,7 @@ ALERTS: Final = (
         "{{ $value }} partitions of {{ $labels.instance }} are offline",
         "partition-offline",
     ),
-    # Each broker has the number of the whole cluster.
+    # Each broker reports the number of the whole cluster, so the alert takes the maximum.
     Alert(
         "OncelogPartitionsWithoutLeader",
         f"max({metrics.OFFLINE_PARTITIONS.name}) > 0",

@@ -114,8 +114,8 @@ def may(
 ) -> bool:
     """Return True if the request may do the operation on the resource.
 
-    `logged` is False if the client did not ask for this right (Kafka's Action.logIfDenied): another
-    right is as good, or the response only leaves the resource out.
+    `logged` is False if a denial is no error for the client (Kafka's Action.logIfDenied): another
+    right is enough, or the response only omits the resource.
     """
     if topic is not None:
         resource = Resource(_TOPIC, topic)

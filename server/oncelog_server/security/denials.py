@@ -34,8 +34,8 @@ class Denials:
         api_key: int,
         rule: Callable[[], str],
     ) -> None:
-        """Log a denial if it is due. `rule` returns the rule that decided, as text. Both arguments
-        stay in memory, so they must refer to no connection."""
+        """Log a denial if it is due. `rule` returns the rule that decided, as text. `subject` and
+        `rule` stay in memory, so they must refer to no connection."""
         if len(resource.name) > LOGGED_NAME:
             # A long name must not stay in memory either.
             text = rule()

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from oncelog_protocol.character_ranges import DIGIT, WORD, Ranges, others
 
-# The largest number in a repetition, and the depth of groups inside each other.
+# The largest number in a repetition, and the maximum depth of nested groups.
 MOST_REPEATS: Final = 1_000
 MOST_NESTED: Final = 100
 
@@ -146,7 +146,7 @@ class _Parser:
         if self._peek() in ("*", "+", "?", "{"):
             raise JavaPatternError("repeats a repetition")
         if _is_nullable(part) and (least, most) != (0, 1):
-            # Java's groups after an empty round depend on its backtracking.
+            # The groups that Java finds after an empty repetition depend on its backtracking.
             raise JavaPatternError("repeats a part that can be empty, which is not supported")
         return Repeat(part, least, most, is_lazy)
 

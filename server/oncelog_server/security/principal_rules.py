@@ -31,7 +31,7 @@ class PrincipalRulesError(ValueError):
 
 
 class NoRuleApplies(Exception):
-    """No rule matches a name: its connection must be refused, and is not anonymous."""
+    """No rule matches a name. The connection must then be refused, not become anonymous."""
 
 
 class _Rule(NamedTuple):
@@ -80,7 +80,7 @@ def _split(text: str) -> list[str]:
     text = text.strip(_TRIMMED)
     rules: list[str] = []
     at = 0
-    # Java continues behind an empty match, and Python at its position.
+    # After an empty match, Java searches from the next position on, and Python from the same one.
     while at <= len(text) and (found := splitter.search(text, at)) is not None:
         rules.append(found[1])
         at = found.end() + (found.start() == found.end())
@@ -124,7 +124,8 @@ def _with_literals(replacement: str, pattern: JavaPattern) -> str:
         while index > pattern.groups and index >= 10:
             index //= 10
         if index > pattern.groups:
-            # The position belongs to the replacement before any change, as in Kafka.
+            # As in Kafka, the position is that in the original replacement, although earlier
+            # changes have moved the text.
             start = found.start(1) - 1
             value = f"{value[:start]}\\{value[start:]}"
     return value

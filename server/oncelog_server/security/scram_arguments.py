@@ -106,8 +106,8 @@ def _of_parts(mechanism: ScramMechanism, parts: dict[str, str]) -> ScramArgument
                 f"The 'iterations' value must be {sign} {limit} for add-scram using "
                 f"{mechanism.name}"
             )
-    # The controller refuses both in a request. Kafka's tool fails for an empty password, without a
-    # message, and would store an empty name.
+    # In a request, Kafka's controller refuses an empty name and an empty password. Kafka's tool
+    # fails for an empty password without a message, and would store an empty name.
     if not user:
         raise ValueError("Username must not be empty")
     if not (password if salted is None else salted):

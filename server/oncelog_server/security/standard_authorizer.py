@@ -29,7 +29,7 @@ from oncelog_server.security.resources import Operation, Principal, Resource, Re
 
 Rules = Mapping[Pattern, Collection[Acl]]
 
-# The operations that imply an operation, in rules that allow.
+# A rule that allows an operation of the set also allows the operation of the key.
 _IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     Operation.DESCRIBE: frozenset(
         {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
@@ -215,7 +215,7 @@ class RuleIndex:
 
 def _comparable(acl: Acl) -> Acl:
     """Return the rule with its host in the form of `Session.host`. Kafka compares the rule's text,
-    so a rule for `::1` never holds there."""
+    so in Kafka a rule for `::1` never holds."""
     host = host_text(acl.host)
     return acl if host == acl.host else msgspec.structs.replace(acl, host=host)
 

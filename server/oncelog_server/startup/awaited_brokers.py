@@ -1,8 +1,9 @@
 """Wait for the other brokers of this machine.
 
-Every other broker waits for the first broker before it makes its data directory: that directory is
-inside the first broker's, which must be empty when it is new. All wait for each other before they
-serve clients, because a topic of the first client would otherwise be on one broker alone.
+Every other broker waits for the first broker before it makes its data directory. It makes this
+directory inside that of the first broker, and a new first broker needs an empty directory. All wait
+for each other before they serve clients, because a topic of the first client would otherwise be on
+one broker alone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.shared_store.client import SocketStore
 from oncelog_server.storage.layout import METADATA_SOCKET
 
-# A broker that has not registered by then is left out. It joins when it starts.
+# The other brokers then serve without a broker that has not registered. It joins when it starts.
 TIMEOUT_S: Final = 10.0
 
 log = structlog.get_logger("oncelog.broker")

@@ -1,4 +1,4 @@
-"""Creates the users of ONCELOG_BOOTSTRAP_USER_FILE at a start. They can log in and add others.
+"""Creates the users of ONCELOG_BOOTSTRAP_USER_FILE at a start. They can log in and add other users.
 
 A line of the file is `name:mechanism:password`. The file counts only while the metadata has no
 credential, and may be deleted afterwards.

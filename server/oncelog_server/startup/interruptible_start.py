@@ -8,12 +8,12 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-# Most starts end sooner. The broker then stops cleanly.
+# Most starts are complete within this time, and the broker then stops cleanly.
 GRACE_S: Final = 3.0
 
 
 class StartStopped(Exception):
-    """The broker was to stop before its start was complete."""
+    """The start was cancelled, because the broker was to stop."""
 
 
 async def until_stopped(start: Coroutine[Any, Any, T], stopping: asyncio.Event) -> T:

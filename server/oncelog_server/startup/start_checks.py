@@ -1,6 +1,7 @@
 """The checks of a start: identity, metadata and logs of the data directory must belong together.
 
-They run before the logs are opened, so a start that they refuse changes no log.
+They run before the logs are opened, so a start that they refuse changes no log. A "store elsewhere"
+is a metadata store outside of the data directory: etcd, or the store of the first broker.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ class StartChecks:
         """Raise _OlderStore if the metadata lacks changes that the directory has seen."""
         path, revision = self._directory.path, image.revision
         if image.restored_at != seen.restored_at:
-            # The revisions of before the restoration are those of another store.
+            # A restored store has new revisions. If the directory has not seen the restoration, its
+            # revision is compared with that of the backup.
             revision = image.restored_revision if image.restored_at > seen.restored_at else 0
         if revision < seen.revision:
             restored = " that was restored" if image.restored_at else ""
@@ -188,8 +190,9 @@ class StartChecks:
 
         A store elsewhere is known to be that of the directory, and not older than what the
         directory has seen. A partition that it does not know is a stray, because its topic was
-        deleted while this broker was down. After a restoration this is not certain, because a
-        directory may have seen more than it says: then ValueError is raised.
+        deleted while this broker was down. After a restoration of the store this is not certain,
+        because a directory may have seen later revisions than it has recorded. Raises ValueError in
+        this case.
         """
         folders = look_at_folders(self._environment.files, image, self._settings.node_id)
         if folders.unknown and self._is_elsewhere:

@@ -56,7 +56,7 @@ def judge_claims(
         _check_audience(claims, settings.expected_audience)
         _check_issuer(claims, settings.expected_issuer)
         expires_s = _check_times(claims, settings.clock_skew_seconds, now_ms // 1000)
-        # jose4j refuses these two with another type, even if the user has another claim.
+        # jose4j requires that these two are texts, even if another claim names the user.
         for name in ("sub", "jti"):
             text(claims, name)
         return Claims(

@@ -43,7 +43,7 @@ ScramLookup = Callable[[str], ScramCredential | None]
 
 
 def least_iterations() -> Collection[int]:
-    """Return the iterations in use where there is no credential."""
+    """Return the numbers of iterations that count as in use if there is no credential."""
     return (LEAST_ITERATIONS,)
 
 

@@ -11,7 +11,7 @@ from oncelog_server.security.sasl.jwt import JwtError, read_jwt
 from oncelog_server.security.sasl.oauth_settings import OAuthSettings
 from oncelog_server.security.sasl.verification_keys import ALGORITHMS, VerificationKeys, verifies
 
-# Kafka's limit for an id that makes it fetch the keys again.
+# Maximum length of a key id. Kafka does not fetch the keys again for a longer key id.
 _MOST_KID: Final = 1000
 _NESTED: Final = frozenset({"jwt", "application/jwt"})
 
