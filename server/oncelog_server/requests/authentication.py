@@ -256,8 +256,8 @@ class Authentication:
         return self._respond(parts, lambda: self._peer.authenticated(principal, serve))
 
     def _lifetime_ms(self, expires_ms: int | None) -> int | None:
-        """Return the time until the session expires, None if it does not: the shorter one of the
-        setting and of the credential's own."""
+        """Return the time until the session expires: the setting or the rest of the credential's
+        own lifetime, whichever is shorter. Return None if the session does not expire."""
         assert self._mechanism is not None
         limits = []
         if expires_ms is not None:
