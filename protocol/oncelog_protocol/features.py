@@ -95,7 +95,8 @@ in a group. Kafka's readers skip records of unknown types."""
 
 TRANSACTION_POINTER_RECORD_TYPE: Final = 10_001
 """A record type of `__transaction_state`: the group of a transactional id, in the partition of the
-id. The partition of the group has the id's state. Only brokers with other brokers write it."""
+id. The partition of the group has the id's state. Only brokers of a cluster with several
+brokers write it."""
 
 COORDINATOR_CALL_KEY: Final = 10_000
 """The key of the API CoordinatorCall. Brokers send it to each other, and ApiVersions does not list
