@@ -171,8 +171,7 @@ def percent(share: float | None) -> str:
 
 
 def headings(baseline: str) -> tuple[str, ...]:
-    """Return the headings of a table beside this broker. `spread`: the larger spread of the two
-    brokers."""
+    """Return the headings of a table beside this broker. `spread`: those of both brokers."""
     return ("what", "unit", "oncelog", baseline, "ratio", "spread", "must", "aim", "met")
 
 

@@ -43,7 +43,7 @@ RENAMED = {
     "authorisation": "authorization",
     "unauthorised": "unauthorized",
 }
-# Phrases that no sentence contains, as expressions for whole words, and their replacement.
+# Banned phrases, as regular expressions that match whole words, with their replacement.
 PHRASES = {
     r"of which": "a second sentence",
     r"whose": "with, or a second sentence",
@@ -89,7 +89,8 @@ def tokens(text: str) -> list[tokenize.TokenInfo]:
 
 def in_python(path: Path) -> Iterator[str]:
     text = path.read_text(encoding="utf-8")
-    # A word of a token is a word of the file. Few files need their tokens, which take longer.
+    # If the text of a file has no banned word, its tokens have none either. To read the tokens of
+    # a file takes longer, and few files need it.
     for token in tokens(text) if offending(text) else ():
         for offence in offending(token.string):
             yield f"{path.relative_to(ROOT)}:{token.start[0]}: {offence}"
@@ -128,9 +129,9 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def may_contain(text: str, banned: dict[str, str]) -> bool:
-    """Return False if no sentence of a file of Python contains a banned phrase, whatever its tokens
-    are. Between two words of a sentence there may also be the `#` of a comment, and text that is no
-    prose."""
+    """Return False only if it is certain, without a look at the tokens, that no sentence contains a
+    banned phrase. Between two words of a sentence there may also be the `#` of a comment, and text
+    that is no prose."""
     return any(
         re.search(rf"\b({phrase.replace(' ', APART)})\b", text, re.IGNORECASE) for phrase in banned
     )
@@ -186,9 +187,9 @@ def own_yields(function: ast.AST) -> bool:
 
 
 def docstrings_against_the_result(found: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the functions with a docstring that says Return for an iteration, or Yield for another
-    result. Return is right for a fixture, for a context manager, and for a generator with a result,
-    such as Steps."""
+    """Yield each function with the wrong verb: "Return" in the docstring of an iteration, or
+    "Yield" in that of another result. "Return" is right for a fixture, for a context manager, and
+    for a generator with a result, such as Steps."""
     for node in found:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue

@@ -9,7 +9,7 @@ REVISIONS = 300
 
 
 def main() -> None:
-    # Set here, because a command of the command line imports the constant when it runs.
+    # Commands import the constant only when they run, so it can be set before that.
     setattr(lost_metadata, "SKIPPED_REVISIONS", REVISIONS)  # noqa: B010  # the name is Final
     from oncelog_client.cli import main as command_line
     from oncelog_client.process import run

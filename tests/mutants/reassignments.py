@@ -8,7 +8,8 @@ from tests.mutants.mutant import Mutant
 
 _CLUSTER: Final = "server/oncelog_server/cluster"
 _RULES: Final = ("tests/server/cluster/test_reassignment.py",)
-# The tests of properties alone would find these mutants only with luck.
+# For mutants with `_MODEL`: the property tests find them only by luck, so the tests of the rules
+# run as well.
 _MODEL: Final = (*_RULES, "tests/server/cluster/test_reassignment_properties.py")
 
 REASSIGNMENT_MUTANTS: Final = (

@@ -87,8 +87,9 @@ def config_of(broker: Broker, topic: str = "t") -> Any:
 
 
 def forgotten(broker: Broker) -> tuple[int, int]:
-    """Let one producer write a second ago, and remove expired producers. Return the number of
-    producers that are left, and the step of the quota of producer ids in ms."""
+    """Append a batch of one producer with a time one second in the past, then remove expired
+    producers. Return the number of producers that remain, and the step in ms by which the window of
+    the producer-id quota moves."""
     partition = broker.partitions.get(TopicPartition("t", 0))
     assert partition is not None
     if not len(partition._log.producers):
@@ -266,7 +267,7 @@ async def test_settings_that_contradict_those_of_the_other_layer_are_refused(
 async def test_stored_settings_that_contradict_others_stop_no_start(
     tmp_path: Path, stored: dict[str, str]
 ) -> None:
-    """Another broker may have accepted them, with other settings of its start."""
+    """A broker with other static settings may have accepted them."""
     async with started(tmp_path) as broker:
         record = records.encode(ConfigRecord({**stored, "log.segment.bytes": "7000000"}))
         await broker.metadata.store.txn((), [Put(records.broker_config_key("1"), record)])

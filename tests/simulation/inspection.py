@@ -39,7 +39,7 @@ AT_REST: Final = (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
 
 def inspect_start(world: World) -> None:
     """Check a broker that has just started. Its loaded state must match its files, and the files
-    must match each other and the responses of clients."""
+    must match each other and the responses that clients have got."""
     logs = _opened_logs(world.node)
     _inspect_memory(world, world.node, logs, "after a start")
     if world.node.broker.partitions.offline():
@@ -88,7 +88,8 @@ def _inspect_memory(
     }
     found = check_live(logs, LiveBroker(partitions))
     # If only a part of an abort was written, the log has failed, and the next start applies the
-    # rest of the abort. Until then readers wait, and the last stable offset must not move past it.
+    # rest of the abort. Until then readers wait: the last stable offset may be lower than the files
+    # allow, but not higher.
     for partition in broker.partitions:
         log = logs.get(partition.topic_partition)
         if log is None or partition.topic_partition not in failed:

@@ -38,7 +38,7 @@ AT_ONCE: Final = 500
 POLL_S: Final = 0.3
 # Time between two lines about the progress, if standard error is no terminal.
 REPORT_MS: Final = 30_000
-# Time until every broker sees the moves, and for the election of the new leaders.
+# Longest wait until every broker sees the moves, and again until the new leaders are elected.
 SETTLE_MS: Final = 20_000
 
 
@@ -168,7 +168,7 @@ async def remove_leftovers(admin: Admin, *, has_rates: bool = False) -> None:
     --verify does). An interrupted run may have left a throttle behind on any topic. `has_rates` has
     the same meaning as in `remove_throttle`."""
     if await admin.list_partition_reassignments():
-        note("other moves are in progress, so that a throttle stays")
+        note("other moves are in progress, so the throttle stays")
         return
     topics = await admin.list_topics(list_internal=True)
     # The live brokers are looked up again, because the call would fail for a broker that has
@@ -184,8 +184,8 @@ async def _alive(admin: Admin) -> set[int]:
 async def _all_moved(admin: Admin, places: Collection[TopicPartition], stop: Stop) -> None:
     """Return when none of the partitions moves any more."""
     reported_ms = monotonic_ms()
-    # All moves are listed, because a request with the names of all partitions could exceed its
-    # limit.
+    # The request names no partitions, and so lists all moves: with the names it could exceed the
+    # limit of a request.
     with Progress(f"of {count_text(len(places), 'partition')} moved", None, len(places)) as shown:
         while left := (await admin.list_partition_reassignments()).keys() & set(places):
             shown.advance(len(places) - len(left))

@@ -1,7 +1,7 @@
 """A consumer's membership in its group. The session carries out the decisions of `core.membership`.
 As in the Java client, listeners run inside poll, so they never run concurrently with the
-application. Between polls, the requests of a rebalance that poll has begun continue (JoinGroup and
-SyncGroup), and heartbeats are sent.
+application. If poll has begun a rebalance, its JoinGroup and SyncGroup requests continue between
+polls. Heartbeats are sent then, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 # passed. The request waits this much longer than the rebalance timeout.
 _JOIN_GRACE_MS = 5_000
 
-# Error code -> the number of failed rounds in a row after which the member rejoins without a delay.
+# Error code -> the number of failed rounds in a row that cause no delay before the next round.
 # A new member gets its id with MEMBER_ID_REQUIRED, and rejoins with this id. A member also rejoins
 # if a rebalance begins before its SyncGroup. In both cases the other members wait for the rejoin.
 _FREE_ROUNDS: Final[dict[int, int]] = {
@@ -351,8 +351,8 @@ class GroupSession:
             await self._give_up(tuple(sorted(self._subscription.partitions)), lost=lost)
         finally:
             request = self.membership.leave_request(reason)
-            # The application itself leaves. So `metadata` has no generation from now on, unlike
-            # after a generation that was lost between two polls.
+            # The application itself leaves. So `membership.metadata` loses its generation now. If a
+            # generation is lost between two polls, `membership.metadata` keeps it.
             self.membership.refresh_metadata()
             await self._send_leave(request)
 

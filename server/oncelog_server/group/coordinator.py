@@ -165,8 +165,8 @@ class GroupCoordinator:
         return shard.outdated(group_id, generation_id)
 
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
-        """Return the other producers with an open transaction that has an offset of the request's
-        group for one of the request's partitions. Raises Refused with the codes of `run`."""
+        """Return the other producers that commit offsets of the same group, for a partition of the
+        request, in a transaction that is still open. Raises Refused with the codes of `run`."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)

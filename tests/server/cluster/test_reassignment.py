@@ -116,7 +116,8 @@ def test_a_reassignment_completes_with_the_added_replicas_in_the_isr(
 def test_a_reassignment_waits_for_as_many_replicas_as_the_min_isr(
     moving: Reassignment, isr: Ids, min_isr: int, completes: bool
 ) -> None:
-    """Otherwise a broker that is down would leave a committed record on fewer brokers."""
+    """Otherwise, if a broker of the target is down, a committed record could be on fewer brokers
+    than the min ISR."""
     assert bool(moving.completed(isr, min_isr)) is completes
 
 

@@ -74,7 +74,8 @@ def test_h49_h60_a_takeover_by_another_principal_counts_in_its_quota() -> None:
 
 
 def waiting_for_a_block(world: World) -> ProducerIds:
-    """Return producer ids without a block. The coordinator takes its ids there."""
+    """Return a ProducerIds that has no block of ids yet, and let the coordinator take its ids from
+    it."""
     ids = ProducerIds(lambda principal: None)
     world.transactions.new_producer_id = ids.take
     return ids
@@ -96,7 +97,7 @@ def test_h60_requests_that_wait_for_a_block_count_once_for_one_new_id() -> None:
 def test_a_request_that_waits_for_a_block_is_refused_if_its_group_rebalances_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The generation is that of the moment at which the transactional id is initialized."""
+    """The generation is checked again when the id is initialized, after the wait for the block."""
     world = World()
     ids = waiting_for_a_block(world)
     monkeypatch.setattr(world.groups, "live_generation", lambda group_id: 1)

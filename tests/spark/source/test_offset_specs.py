@@ -19,8 +19,8 @@ T0 = 1_700_000_000_000
 def test_the_offset_of_a_time_does_not_exceed_the_known_end(
     topics: Topics, name: str, starting: bool
 ) -> None:
-    """A batch with a later offset would begin or end beyond the known end of the log, as if data
-    were lost."""
+    """With a later offset, a Spark batch would begin or end beyond the known end of the log, and
+    that looks like lost data."""
     topics.create(name, 1, {"retention.ms": "-1"})
     topics.append(name, [Row(b"a", timestamp_ms=T0)])
     given = {"kafka.bootstrap.servers": topics.bootstrap, "subscribe": name}

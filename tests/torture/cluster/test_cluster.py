@@ -27,7 +27,8 @@ KINDS = (
 
 @pytest.mark.usefixtures("etcd_program")
 def test_nothing_is_lost_or_doubled_while_brokers_etcd_and_network_fail(tmp_path: Path) -> None:
-    """The audit has all clients: two copy loops in transactions, and producers with acks=all."""
+    """The audit covers every kind of client: two copy loops in transactions, and producers with
+    acks=all."""
     said: list[str] = []
     torture = ClusterTorture(tmp_path, SEED, len(KINDS), False, said.append, kinds=KINDS)
     outcome = torture.run()

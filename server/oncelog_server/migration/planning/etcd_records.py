@@ -13,7 +13,8 @@ def moved_records(snapshot: Snapshot) -> list[Put]:
     """Return the writes of all lasting records. The record of the cluster is the last one, so that
     an interrupted move leaves no cluster.
 
-    Revisions begin anew in etcd. So a registration gets its broker epoch as a value: with it, the
+    The broker epoch is the revision at which a registration was written, and revisions begin anew
+    in etcd. So a moved registration stores its old epoch in `broker_epoch`. With that epoch, the
     broker proves at its next start that it still has every record of its partitions. Raises
     ValueError if a record is damaged, or if there is no record of the cluster.
     """
