@@ -371,8 +371,7 @@ class Consumer(Generic[K, V]):
         """Return a counter of the records of open and aborted transactions that the consumer
         returns from now on. With read_committed the count stays 0. Call this method before the
         first `poll`."""
-        self._fetcher.uncommitted = uncommitted = UncommittedRecords()
-        return uncommitted
+        return self._fetcher.count_uncommitted()
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Let `poll` return no records of the partitions until `resume`. Without arguments, pause

@@ -298,11 +298,11 @@ class Printed:
         if not self.is_begun:
             return "interrupted"
         text = count_text(self.count, "record")
-        if self.uncommitted is not None and self.uncommitted.count:
-            text += (
-                f", {self.uncommitted.count} of them not committed so far: see --isolation-level"
-            )
-        return text
+        aborted, still_open = (0, 0) if self.uncommitted is None else self.uncommitted.count()
+        some = [f"{aborted} of them aborted"] if aborted else []
+        if still_open:
+            some.append(f"{still_open}{'' if aborted else ' of them'} not committed so far")
+        return f"{text}, {' and '.join(some)}: see --isolation-level" if some else text
 
 
 async def _print(

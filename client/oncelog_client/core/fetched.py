@@ -17,9 +17,9 @@ from oncelog_protocol.records.batch import split_batches
 from oncelog_protocol.records.errors import CorruptRecords, DecompressedTooLarge
 from oncelog_protocol.records.record import Bytes, Record
 
-from .isolation import AbortedRange, VisibleBatch, visible_batches
+from .isolation import AbortedRange, VisibleBatch, markers, visible_batches
 from .subscription import Assigned, Subscription
-from .uncommitted import UncommittedRecords
+from .uncommitted import Marker, UncommittedRecords
 
 
 class FetchedPartition:
@@ -29,6 +29,7 @@ class FetchedPartition:
     __slots__ = (
         "_batch",
         "_batches",
+        "_buffer",
         "_given",
         "_uncommitted",
         "end_epoch",
@@ -72,6 +73,7 @@ class FetchedPartition:
             read_markers=uncommitted is not None,
         )
         self._uncommitted = uncommitted
+        self._buffer = b"" if uncommitted is None else buffer
         self._batch: VisibleBatch | None = None
         self._given = 0
 
@@ -121,6 +123,11 @@ class FetchedPartition:
             else:
                 state.position = part[-1].offset + 1
         return True
+
+    def markers(self, offset: int) -> Iterator[Marker]:
+        """Yield the markers from `offset` on, if uncommitted records are counted."""
+        for producer_id, committed in markers(self._buffer, offset):
+            yield Marker(self.partition, producer_id, committed)
 
     def _count(
         self, uncommitted: UncommittedRecords, batch: VisibleBatch, part: list[Record]
@@ -185,6 +192,13 @@ class FetchedRecords:
             if state is not None and state.jumps == part.jumps and state.fetchable:
                 found += part.size_bytes
         return found
+
+    def markers(self) -> Iterator[Marker]:
+        """Yield the markers behind the positions, if uncommitted records are counted."""
+        for part in self._parts:
+            state = self._subscription.get(part.partition)
+            if state is not None and state.jumps == part.jumps and state.position is not None:
+                yield from part.markers(state.position)
 
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Return at most `limit` records, none of paused partitions, and move the positions past

@@ -9,6 +9,7 @@ of the response.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from heapq import heapify, heappop
 from typing import NamedTuple
 
@@ -113,6 +114,15 @@ def marked_batches(
             raise CorruptRecords(f"the CRC of the batch at offset {header.base_offset} is wrong")
         if is_reached:
             yield position, header, is_visible
+
+
+def markers(buffer: Bytes, offset: int) -> Iterator[tuple[int, bool]]:
+    """Yield the producer id of each commit or abort marker from `offset` on, and True for a commit.
+    End at a corrupt batch."""
+    with suppress(CorruptRecords):
+        for position, header in split_batches(buffer, allow_partial=True):
+            if header.is_control and header.base_offset >= offset:
+                yield header.producer_id, not _is_abort(buffer, position)
 
 
 class _Aborted:

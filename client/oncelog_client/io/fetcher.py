@@ -82,7 +82,7 @@ class Fetcher:
         on_data: Callable[[], None],
     ) -> None:
         self.records = FetchedRecords(subscription)
-        self.uncommitted: UncommittedRecords | None = None
+        self._uncommitted: UncommittedRecords | None = None
         self._cluster = cluster
         self._config = config
         self._subscription = subscription
@@ -94,6 +94,17 @@ class Fetcher:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0.0
         self._closed = False
+
+    def count_uncommitted(self) -> UncommittedRecords:
+        """Return a counter of the uncommitted records that `records` returns from now on."""
+        counter = UncommittedRecords(self.records.markers, self._stable_offset)
+        if not self._config.read_committed:
+            self._uncommitted = counter
+        return counter
+
+    def _stable_offset(self, partition: TopicPartition) -> int | None:
+        state = self._subscription.get(partition)
+        return None if state is None else state.last_stable_offset
 
     def raise_failure(self) -> None:
         """Raise the error of a fetch that no retry resolves, if there is one. Each error is raised
@@ -272,7 +283,7 @@ class Fetcher:
             read_committed=self._config.read_committed,
             check_crcs=self._config.check_crcs,
             max_batch_bytes=self._config.max_batch_bytes,
-            uncommitted=self.uncommitted,
+            uncommitted=self._uncommitted,
         )
         self.records.add(part)
         self._on_data()

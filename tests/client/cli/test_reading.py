@@ -66,12 +66,25 @@ def test_the_number_of_uncommitted_records_is_reported(
     with open_transaction(command_line.address, name, f"{name}-open"):
         everything = command_line.call("consume", name, "-e")
         assert everything.stderr == (
-            "5 records, 2 of them not committed so far: see --isolation-level\n"
+            "5 records, 1 of them aborted and 1 not committed so far: see --isolation-level\n"
         )
         one_less = command_line.call("consume", name, "-o", "0:-2")
-        assert "1 of them not committed" in one_less.stderr
+        assert "1 of them aborted: see --isolation-level" in one_less.stderr
         safe = command_line.call("consume", name, "-e", "--isolation-level", "read_committed")
         assert safe.stderr == "3 records\n"
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("group", [False, True])
+def test_committed_records_before_the_end_of_their_transaction_are_not_called_uncommitted(
+    command_line: CommandLine, name: str, isolation: str, group: bool
+) -> None:
+    command_line.create(name)
+    command_line.text("produce", name, "--transactional-id", name, lines="a\nb\nc\n")
+    command_line.values(name, "--isolation-level", "read_committed", count=3)
+    place = ("--group", name, "--from-beginning") if group else ("-o", "start")
+    some = command_line.call("consume", name, *place, "-n", "2", "--isolation-level", isolation)
+    assert (some.stdout, some.stderr) == ("a\nb\n", "2 records\n")
 
 
 def test_partitions_are_chosen(command_line: CommandLine, name: str) -> None:
