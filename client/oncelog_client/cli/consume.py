@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from secrets import token_hex
@@ -39,7 +40,9 @@ from oncelog_client.cli.standard_output import StandardOutput
 from oncelog_client.cli.topic_lookup import TopicNames, find_partitions
 from oncelog_client.consumer import Consumer
 from oncelog_client.core.uncommitted import UncommittedRecords
+from oncelog_client.errors import KafkaError, RetriableError
 from oncelog_client.values import ConsumerRecord, TopicPartition
+from oncelog_protocol.errors import ErrorCode
 
 CLOSING_MS: Final = 150
 POLL_MS: Final = 1_000
@@ -213,7 +216,7 @@ def _reading(flags: dict[str, Any]) -> dict[str, Any]:
     return {
         "isolation_level": flags["isolation_level"],
         "auto_offset_reset": "earliest" if flags["from_beginning"] else "latest",
-        "allow_auto_create_topics": False,
+        "allow_auto_create_topics": flags["kafka_summary"],
     }
 
 
@@ -248,13 +251,36 @@ async def _chosen(
     if not flags["topic"]:
         await consumer.subscribe(flags["names"])
         return None
-    found = await find_partitions(
-        where.bootstrap_server, settings, flags["topic"], where.give_up_after
-    )
+    found = await _partitions(consumer, where, settings, flags)
+    if not found:
+        return Bounds({})
     if selection.is_given:
         return await selection.point(consumer, found)
     await _point(consumer, found, flags)
     return None
+
+
+async def _partitions(
+    consumer: Consumer, where: Target, settings: dict[str, Any], flags: dict[str, Any]
+) -> list[TopicPartition]:
+    """Return the partitions of the topic. Raises KafkaError for a topic that does not exist.
+    Kafka's tool waits for such a topic instead, and its requests may create it. It returns no
+    partition after `timeout_ms`."""
+    topic = flags["topic"]
+    try:
+        return await find_partitions(where.bootstrap_server, settings, topic, where.give_up_after)
+    except KafkaError as error:
+        if not flags["kafka_summary"] or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        note(f"WARN {error}")
+    timeout_ms = flags["timeout_ms"]
+    with suppress(TimeoutError):
+        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            while True:
+                with suppress(RetriableError):
+                    rows = await consumer.partitions_for(topic)
+                    return [TopicPartition(topic, row.partition) for row in rows]
+    return []
 
 
 async def _point(

@@ -88,3 +88,13 @@ def test_lines_that_are_written_and_read(tools: ToolPair, name: str) -> None:
     assert read(*at) == ["2", "Processed a total of 1 messages"]
     timed = ("--from-beginning", "--timeout-ms", "5000", "--consumer-property", "client.id=me")
     assert read(*timed)[-1] == "Processed a total of 3 messages"
+
+
+def test_a_consumer_waits_for_a_topic_that_its_requests_create(tools: ToolPair, name: str) -> None:
+    theirs, ours = tools.both(
+        "kafka-console-consumer", *SERVER, "--topic", name, "--timeout-ms", "2000"
+    )
+    assert (ours.out, ours.status) == (theirs.out, theirs.status)
+    assert ours.errors[-1] == theirs.errors[-1]
+    listed = tools.check_same("kafka-topics", *SERVER, "--list", "--topic", name)
+    assert listed.out == [name]
