@@ -72,7 +72,7 @@ def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
 
     A setting is read-only if it cannot change while the broker runs.
     """
-    from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES
+    from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES, WITHOUT_EFFECT
 
     for name, row in HONOURED.items():
         value: SettingValue = getattr(settings, row.attribute)
@@ -89,15 +89,19 @@ def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
         default = Synonym(name, other.default, ConfigSource.DEFAULT)
         given = settings.given.get(name)
         shown = None if other.kind is Kind.PASSWORD else given
-        first = default if given is None else Synonym(name, shown, ConfigSource.STATIC_BROKER)
+        synonyms = [default]
+        if given is not None:
+            synonyms.insert(0, Synonym(name, shown, ConfigSource.STATIC_BROKER))
+        if name in WITHOUT_EFFECT:
+            synonyms = _dynamic_synonyms(settings, WITHOUT_EFFECT[name]) + synonyms
         yield SettingDescription(
             name,
-            first.value,
+            synonyms[0].value,
             other.kind,
-            first.source,
-            True,
+            synonyms[0].source,
+            name not in WITHOUT_EFFECT,
             f"Accepted without effect: {other.reason}.",
-            (default,) if given is None else (first, default),
+            tuple(synonyms),
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from oncelog_server.settings.accepted import ACCEPTED, ALIASES
-from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES
+from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES, WITHOUT_EFFECT
 from oncelog_server.settings.model import HONOURED
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.table import Setting, Unhonoured, format_value
@@ -73,6 +73,10 @@ INVALID_REQUEST.
 """
 
 
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names)) + "\n"
+
+
 def document() -> str:
     """Return the text of the page."""
     ours = [row for row in HONOURED.values() if _is_ours(row)]
@@ -87,7 +91,9 @@ def document() -> str:
         "\n".join(f"* `{alias}` is `{name}`" for alias, name in ALIASES.items()) + "\n",
         "## Dynamic\n",
         _DYNAMIC_HEAD,
-        ", ".join(f"`{name}`" for name in sorted(DYNAMIC.keys() - THROTTLES.keys())) + "\n",
+        _names(DYNAMIC.keys() - THROTTLES.keys() - WITHOUT_EFFECT.keys()),
+        "These are accepted as dynamic settings too, as by Kafka, and have no effect:\n",
+        _names(WITHOUT_EFFECT),
         "These exist only as dynamic settings:\n",
         *_settings(THROTTLES.values()),
         "## Of a topic\n",

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from oncelog_server.settings.accepted import ACCEPTED
 from oncelog_server.settings.contradictions import contradictions
 from oncelog_server.settings.model import HONOURED, Settings
 from oncelog_server.settings.table import (
@@ -44,6 +45,26 @@ THROTTLES: Final[dict[str, Setting]] = {
             "replica.alter.log.dirs.io.max.bytes.per.second",
             "No effect: there is one data directory, so no replica moves between directories.",
         ),
+    )
+}
+
+# Settings that Kafka can change while a broker runs (DynamicThreadPool, SocketServer, LogCleaner),
+# and that have no effect here, so that a script that sets them works.
+WITHOUT_EFFECT: Final[dict[str, Setting]] = {
+    name: Setting(
+        name,
+        Kind.INT,
+        int(ACCEPTED[name].default or 0),
+        f"Accepted without effect: {ACCEPTED[name].reason}.",
+        at_least(1),
+    )
+    for name in (
+        "background.threads",
+        "log.cleaner.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
     )
 }
 
@@ -82,6 +103,7 @@ DYNAMIC: Final[dict[str, Setting]] = {
         )
     },
     **THROTTLES,
+    **WITHOUT_EFFECT,
 }
 
 

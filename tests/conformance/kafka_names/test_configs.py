@@ -124,6 +124,7 @@ ROLLS = (("DYNAMIC_BROKER_CONFIG", 70000), ("DYNAMIC_DEFAULT_BROKER_CONFIG", 800
         "follower.replication.throttled.rate=-1",
         "compression.type=none",
         "log.segment.bytes=100",
+        "num.io.threads=0",
     ],
 )
 def test_settings_of_a_broker_that_are_refused(tools: ToolPair, change: str) -> None:
@@ -226,3 +227,16 @@ def test_an_error_about_a_credential_does_not_show_the_password(
     assert "a-secret" not in "".join(ours.errors)
     if len(theirs.errors) > 1:
         assert ours.errors[1:] == theirs.errors[1:]
+
+
+def test_numbers_of_threads_are_changed_while_a_broker_runs(tools: ToolPair) -> None:
+    """They have no effect here, but a script that sets them works."""
+    # Kafka refuses more than twice the present number.
+    threads = "num.io.threads=2,num.network.threads=2,log.cleaner.threads=2"
+    names = ",".join(pair.partition("=")[0] for pair in threads.split(","))
+    for place in (BROKER_1, ALL_BROKERS):
+        change = (*SERVER, "--alter", *place)
+        try:
+            tools.check_same("kafka-configs", *change, "--add-config", threads)
+        finally:
+            tools.check_same("kafka-configs", *change, "--delete-config", names)

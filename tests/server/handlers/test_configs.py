@@ -282,6 +282,22 @@ async def test_dynamic_settings_are_described_with_their_sources_in_kafkas_order
         }
 
 
+async def test_a_dynamic_setting_without_effect_is_described_with_its_sources() -> None:
+    settings = load_settings(assignments=["num.io.threads=9"]).settings
+    async with broker(settings) as services:
+        done = ErrorCode.NONE, None
+        assert await altered(services, "", ("num.io.threads", SET, "10")) == done
+        assert await altered(services, "1", ("num.io.threads", SET, "11")) == done
+        invalid = await altered(services, "1", ("num.io.threads", SET, "0"))
+        assert invalid[0] == ErrorCode.INVALID_REQUEST
+        assert (await synonyms(services, BROKER, "1"))["num.io.threads"] == [
+            ("num.io.threads", "11", 2),
+            ("num.io.threads", "10", 3),
+            ("num.io.threads", "9", 4),
+            ("num.io.threads", "8", 5),
+        ]
+
+
 RATE = "leader.replication.throttled.rate"
 
 
