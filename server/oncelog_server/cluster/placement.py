@@ -64,13 +64,14 @@ def place(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replication_factor} time(s): The target "
             f"replication factor of {replication_factor} cannot be reached because only "
-            f"{registered} broker(s) are registered.",
+            f"{registered} broker(s) are registered or some brokers have all their log "
+            "directories cordoned.",
         )
     if not brokers.live:
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replication_factor} time(s): All brokers are "
-            "currently fenced.",
+            "currently fenced, or have all their log directories cordoned.",
         )
     ordered = _alternating(brokers.live)
     others = _alternating(brokers.others)

@@ -74,9 +74,9 @@ INVALID, CONFIG = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
             "Cannot update these configs dynamically: [log.dirs]",
         ),
         (
-            ("num.io.threads", SET, "3"),
+            ("queued.max.requests", SET, "3"),
             INVALID,
-            "Cannot update these configs dynamically: [num.io.threads]",
+            "Cannot update these configs dynamically: [queued.max.requests]",
         ),
         (
             ("log.retention.hours", SET, "3"),
