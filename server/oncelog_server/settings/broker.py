@@ -62,14 +62,15 @@ class BrokerSettings(ImmutableSettings):
     inter_broker_listener_name: str | None = honoured(
         Kind.STRING,
         None,
-        "The listener that other brokers connect to; if not set, the listener that has the name of "
-        "security.inter.broker.protocol, else the first.",
+        "The listener that other brokers connect to. It must be advertised. If not set, it is the "
+        "listener with the name of security.inter.broker.protocol. If neither is set and no "
+        "listener has the name PLAINTEXT, it is the first listener. Set only one of the two.",
     )
     security_inter_broker_protocol: str = honoured(
         Kind.STRING,
         "PLAINTEXT",
         "The name of the listener that other brokers connect to, if inter.broker.listener.name is "
-        "not set.",
+        "not set. If this is set, a listener of this name must be advertised.",
         one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     )
     log_dir: tuple[str, ...] = honoured(

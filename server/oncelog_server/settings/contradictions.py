@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.settings.listeners import (
+    INTER_BROKER_PROTOCOL,
     InvalidConnectionLimits,
     InvalidListeners,
     ListenerAddress,
+    check_inter_broker_protocol,
     connection_limits,
     listeners_of,
     shares_an_address,
@@ -56,6 +58,7 @@ def _of_listeners(settings: Settings) -> _Found:
 
             for problem in security_problems(settings, listeners):
                 yield problem.setting, str(problem)
+        yield from _of_inter_broker_protocol(settings)
         known = {listener.name for listener in listeners}
         known.update(name.upper() for name in settings.controller_listener_names)
         for setting in settings.of_listeners:
@@ -65,6 +68,16 @@ def _of_listeners(settings: Settings) -> _Found:
         connection_limits(settings.max_connections_per_ip_overrides)
     except InvalidConnectionLimits as error:
         yield "max.connections.per.ip.overrides", str(error)
+
+
+def _of_inter_broker_protocol(settings: Settings) -> _Found:
+    """The default of the setting falls back to the first listener. A value of the user never does:
+    the links to other brokers would not have the security that the user has asked for."""
+    if INTER_BROKER_PROTOCOL in settings.given:
+        try:
+            check_inter_broker_protocol(settings)
+        except InvalidListeners as error:
+            yield error.setting, str(error)
 
 
 def _of_metrics_port(settings: Settings) -> _Found:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -13,6 +14,8 @@ from oncelog_server.settings.broker import BrokerSettings
 # Brackets around the host are optional: like Kafka, the broker accepts an IPv6 address without
 # them.
 _LISTENER = re.compile(r"([^:/]+)://(?:\[([0-9a-zA-Z%._:\-]*)\]|([0-9a-zA-Z\-%._:]*?)):([0-9]+)")
+INTER_BROKER_LISTENER_NAME: Final = "inter.broker.listener.name"
+INTER_BROKER_PROTOCOL: Final = "security.inter.broker.protocol"
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
 
@@ -71,7 +74,7 @@ def listeners_of(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
     advertises its bound address.
     """
     protocols = _protocols(settings.listener_security_protocol_map)
-    controllers = {name.upper() for name in settings.controller_listener_names}
+    controllers = _controllers(settings)
     bound = _parse("listeners", settings.listeners)
     _reject_same_address(bound)
     advertised = {
@@ -95,11 +98,58 @@ def listeners_of(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
     if not found:
         raise InvalidListeners("listeners", "there is no listener for clients")
     inter_broker = settings.inter_broker_listener_name
-    if inter_broker is not None and inter_broker.upper() not in {
-        listener.name for listener in found
-    }:
-        raise InvalidListeners("inter.broker.listener.name", "is not among the listeners")
+    if inter_broker is not None:
+        if inter_broker.upper() not in protocols:
+            raise InvalidListeners(
+                INTER_BROKER_LISTENER_NAME,
+                f"Listener with name {inter_broker.upper()} defined in "
+                f"{INTER_BROKER_LISTENER_NAME} not found in listener.security.protocol.map.",
+            )
+        _check_inter_broker(
+            INTER_BROKER_LISTENER_NAME, inter_broker, list(advertised) or _names(found)
+        )
     return tuple(found)
+
+
+def check_inter_broker_protocol(settings: BrokerSettings) -> None:
+    """Raise InvalidListeners for a security.inter.broker.protocol that a user has set, if no
+    listener fits, or if `inter.broker.listener.name` is set too.
+
+    The rules and their texts are those of Kafka 4.3
+    (AbstractKafkaConfig.getInterBrokerListenerNameAndSecurityProtocol, KafkaConfig.validateValues).
+    """
+    if settings.inter_broker_listener_name is not None:
+        raise InvalidListeners(
+            INTER_BROKER_PROTOCOL,
+            f"Only one of {INTER_BROKER_LISTENER_NAME} and {INTER_BROKER_PROTOCOL} should be set.",
+        )
+    advertised = [
+        listener.name
+        for listener in _parse("advertised.listeners", settings.advertised_listeners or ())
+        if listener.name not in _controllers(settings)
+    ]
+    names = advertised or _names(listeners_of(settings))
+    _check_inter_broker(INTER_BROKER_PROTOCOL, settings.security_inter_broker_protocol, names)
+
+
+def _check_inter_broker(setting: str, name: str, advertised: Sequence[str]) -> None:
+    """Raise InvalidListeners if the listener for other brokers is not advertised."""
+    if name.upper() not in advertised:
+        raise InvalidListeners(
+            setting,
+            f"no advertised listener has the name {name.upper()}, and "
+            f"{INTER_BROKER_LISTENER_NAME} must be a listener name defined in "
+            "advertised.listeners. The valid options based on currently configured listeners are "
+            f"{','.join(advertised)}",
+        )
+
+
+def _names(listeners: Iterable[ListenerAddress]) -> list[str]:
+    return [listener.name for listener in listeners]
+
+
+def _controllers(settings: BrokerSettings) -> set[str]:
+    return {name.upper() for name in settings.controller_listener_names}
 
 
 def shares_an_address(host: str, other: str) -> bool:
@@ -112,9 +162,10 @@ def inter_broker_listener(settings: BrokerSettings) -> str:
 
     It is `inter.broker.listener.name`, else the listener with the name of
     `security.inter.broker.protocol` (KafkaConfig 4.3,
-    getInterBrokerListenerNameAndSecurityProtocol), else the first listener.
+    getInterBrokerListenerNameAndSecurityProtocol). If neither is set and no listener has the name
+    PLAINTEXT, it is the first listener.
     """
-    names = [listener.name for listener in listeners_of(settings)]
+    names = _names(listeners_of(settings))
     name = (settings.inter_broker_listener_name or settings.security_inter_broker_protocol).upper()
     return name if name in names else names[0]
 

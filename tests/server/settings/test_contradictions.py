@@ -35,6 +35,65 @@ def test_settings_that_exclude_each_other(assignment: str) -> None:
     assert str(problem).startswith(f"{assignment} (--set): ")
 
 
+_NOT_ADVERTISED = (
+    "inter.broker.listener.name must be a listener name defined in advertised.listeners. "
+    "The valid options based on currently configured listeners are "
+)
+_TWO_PLAIN = ("listeners=A://:1,B://:2", "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT")
+
+
+@pytest.mark.parametrize(
+    ("assignments", "reason"),
+    [
+        (["security.inter.broker.protocol=SSL"], f"{_NOT_ADVERTISED}PLAINTEXT"),
+        ([*_TWO_PLAIN, "security.inter.broker.protocol=PLAINTEXT"], f"{_NOT_ADVERTISED}A,B"),
+        (
+            ["inter.broker.listener.name=PLAINTEXT", "security.inter.broker.protocol=SSL"],
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol should be "
+            "set.",
+        ),
+        (
+            ["inter.broker.listener.name=PLAINTEXT", "security.inter.broker.protocol=PLAINTEXT"],
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol should be "
+            "set.",
+        ),
+        (["inter.broker.listener.name=SSL"], f"{_NOT_ADVERTISED}PLAINTEXT"),
+        (
+            ["inter.broker.listener.name=other"],
+            "Listener with name OTHER defined in inter.broker.listener.name not found in "
+            "listener.security.protocol.map.",
+        ),
+        (
+            [*_TWO_PLAIN, "advertised.listeners=A://host:1", "inter.broker.listener.name=B"],
+            f"{_NOT_ADVERTISED}A",
+        ),
+    ],
+)
+def test_a_listener_for_other_brokers_that_does_not_fit_is_refused_as_by_kafka(
+    assignments: list[str], reason: str
+) -> None:
+    """The links to other brokers used to be in plain text, in spite of
+    security.inter.broker.protocol=SSL."""
+    with pytest.raises(SettingsError) as raised:
+        load_settings(assignments=assignments)
+    (problem,) = raised.value.problems
+    assert problem.name == assignments[-1].partition("=")[0]
+    assert problem.reason.endswith(reason)
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        [],
+        [*_TWO_PLAIN],
+        [*_TWO_PLAIN, "advertised.listeners=A://host:1", "inter.broker.listener.name=a"],
+        ["security.inter.broker.protocol=PLAINTEXT"],
+    ],
+)
+def test_a_listener_for_other_brokers_that_fits_is_accepted(assignments: list[str]) -> None:
+    assert contradictions(load_settings(assignments=assignments).settings) == []
+
+
 def test_every_contradiction_is_found() -> None:
     settings = Settings(
         listeners=("PLAINTEXT://:9092",),

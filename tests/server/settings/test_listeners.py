@@ -94,11 +94,15 @@ def test_connection_limits_of_single_addresses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "listener"), [("external", "EXTERNAL"), ("INTERNAL", "INTERNAL"), (None, "INTERNAL")]
+    ("named", "listener"), [("external", "EXTERNAL"), ("INTERNAL", "INTERNAL")]
 )
-def test_other_brokers_use_the_named_listener(named: str | None, listener: str) -> None:
+def test_other_brokers_use_the_named_listener(named: str, listener: str) -> None:
     settings = replace(TWO, inter_broker_listener_name=named)
     assert inter_broker_listener(settings) == listener
+
+
+def test_other_brokers_use_the_first_listener_by_default() -> None:
+    assert inter_broker_listener(TWO) == "INTERNAL"
 
 
 def test_other_brokers_use_the_plaintext_listener_if_none_is_named() -> None:
