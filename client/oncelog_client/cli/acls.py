@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -21,6 +21,7 @@ from oncelog_client.cli.acl_options import (
     resources,
 )
 from oncelog_client.cli.acl_recipes import Grant, recipe, recipe_options
+from oncelog_client.cli.cluster_rights import with_right
 from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
@@ -33,9 +34,7 @@ from oncelog_client.core.acl_bindings import (
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AclResourceType,
     PatternType,
-    ResourcePattern,
 )
 from oncelog_client.core.acl_explanation import (
     WILDCARD,
@@ -44,8 +43,9 @@ from oncelog_client.core.acl_explanation import (
     Reason,
     explain,
 )
-from oncelog_client.core.own_principal import own_principal
-from oncelog_client.errors import AuthorizationError, KafkaError
+from oncelog_client.errors import KafkaError
+
+T = TypeVar("T")
 
 COLUMNS: Final = (
     Column("Permission"),
@@ -143,7 +143,7 @@ def add(
         for names, permission in ((allow, PERMISSIONS["allow"]), (deny, PERMISSIONS["deny"]))
         for (pattern, operation), host, name in product(grants, hosts or (WILDCARD,), names)
     ]
-    ask(lambda admin: admin.create_acls(rules))
+    ask(lambda admin: _changed(admin, admin.create_acls(rules)))
     show(RESULT_COLUMNS, [(*_row(rule), "added") for rule in rules], output=output)
     for sentence in () if chosen is None else chosen.optional:
         note(f"optional: {sentence}")
@@ -193,7 +193,7 @@ def remove(
             wanted or [AclOperation.ANY],
         )
     ]
-    removed = ask(lambda admin: admin.delete_acls(filters))
+    removed = ask(lambda admin: _changed(admin, admin.delete_acls(filters)))
     if not removed:
         raise Failed("no access rule matches these options; `oncelog acls list` shows the rules")
     show(RESULT_COLUMNS, [(*_row(rule), "removed") for rule in removed], output=output)
@@ -344,24 +344,11 @@ def _row(rule: AclBinding) -> tuple[str, ...]:
 
 
 async def _rules(admin: Admin, chosen: AclBindingFilter) -> list[AclBinding]:
-    """Return rules of the cluster. Raises Failed, which names the missing right and the principal,
-    if the client may not see them."""
-    try:
-        return await admin.describe_acls(chosen)
-    except AuthorizationError as error:
-        raise Failed(_lacks_describe(error, own_principal(vars(admin.config)))) from None
+    """Return rules of the cluster. Raises Failed if the client may not see them."""
+    call = admin.describe_acls(chosen)
+    return await with_right(admin, AclOperation.DESCRIBE, "access rules are shown", call)
 
 
-def _lacks_describe(error: AuthorizationError, principal: str | None) -> str:
-    """Return the message for a client that may not see rules. `principal` is None if unknown."""
-    lacking = AclBinding(
-        ResourcePattern(AclResourceType.CLUSTER, "kafka-cluster"),
-        AccessControlEntry(
-            principal or "PRINCIPAL", WILDCARD, AclOperation.DESCRIBE, AclPermissionType.ALLOW
-        ),
-    )
-    client = "the principal of this client does" if principal is None else f"{principal} does"
-    return (
-        f"{error.code.name}: access rules are shown to principals with DESCRIBE on CLUSTER "
-        f"kafka-cluster, which {client} not have; an operator allows it by: {add_command(lacking)}"
-    )
+async def _changed(admin: Admin, call: Awaitable[T]) -> T:
+    """Return the result of a change of rules. Raises Failed if the client may not change them."""
+    return await with_right(admin, AclOperation.ALTER, "a change of access rules is open", call)

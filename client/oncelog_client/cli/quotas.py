@@ -9,11 +9,13 @@ import click
 
 from oncelog_client.admin import Admin, ClientQuotaEntity, ClientQuotaFilter
 from oncelog_client.admin.quota_descriptions import DEFAULT_NAME
+from oncelog_client.cli.cluster_rights import with_right
 from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.names import NAME
 from oncelog_client.cli.options import connection_options, output_option, split_config
 from oncelog_client.cli.output import Column, show
+from oncelog_client.core.acl_bindings import AclOperation
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -92,7 +94,7 @@ def list_(*, output: str, **flags: Any) -> None:
     """Print the quotas. Options limit the list to the entities with this user, client id or
     address."""
     chosen = ClientQuotaFilter(*_names(flags))
-    found = ask(lambda admin: admin.describe_client_quotas(chosen))
+    found = ask(lambda admin: _described(admin, chosen))
     rows = [
         (*_shown(entity), name, limit)
         for entity, limits in sorted(found.items(), key=lambda item: _sorted_by(item[0]))
@@ -144,10 +146,12 @@ def _alter(flags: dict[str, Any], changes: dict[str, float | None], output: str)
     exactly = ClientQuotaFilter(*entity, is_strict=True)
 
     async def call(admin: Admin) -> list[tuple[Any, ...]]:
-        old = (await admin.describe_client_quotas(exactly)).get(entity, {})
+        old = (await _described(admin, exactly)).get(entity, {})
         wanted = changes or dict.fromkeys(old)
         if wanted:
-            await admin.alter_client_quotas({entity: wanted})
+            altering = admin.alter_client_quotas({entity: wanted})
+            purpose = "a change of quotas is open"
+            await with_right(admin, AclOperation.ALTER_CONFIGS, purpose, altering)
         return [
             (*_shown(entity), name, old.get(name), limit)
             for name, limit in wanted.items()
@@ -155,6 +159,13 @@ def _alter(flags: dict[str, Any], changes: dict[str, float | None], output: str)
         ]
 
     show(ALTERED_COLUMNS, ask(call), output=output, empty="nothing to remove")
+
+
+async def _described(
+    admin: Admin, chosen: ClientQuotaFilter
+) -> dict[ClientQuotaEntity, dict[str, float]]:
+    call = admin.describe_client_quotas(chosen)
+    return await with_right(admin, AclOperation.DESCRIBE_CONFIGS, "quotas are shown", call)
 
 
 def _limit(text: str) -> float:
