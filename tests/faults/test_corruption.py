@@ -256,6 +256,33 @@ def test_s3c_a_header_damaged_after_a_clean_stop_is_never_skipped(broker: Oncelo
     assert_said(broker, path, positions[0])
 
 
+def test_s3c_without_recovery_points_a_damaged_log_is_cut_at_its_damage(broker: Oncelog) -> None:
+    """The steps of docs/backup.md without a copy of the log. The other partitions keep all."""
+    with Wire(broker.address) as wire:
+        create(wire, "bad", "sound")
+        positions = write(wire, "bad", 5)
+        write(wire, "sound", 3)
+    broker.stop()
+    damage(log_of(broker, "bad"), positions[2] + 16)  # the magic of the third batch
+    broker.start()
+    assert_offline(broker, "bad")
+    (logged,) = [
+        event
+        for event in events(broker)
+        if event["event"] == "partition offline: its log is damaged"
+    ]
+    assert "docs/backup.md#a-damaged-log" in logged["what_to_do"]
+    broker.stop()
+    (broker.data / "recovery-point-offset-checkpoint").unlink()
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert len(values(wire, "bad")) == 2
+        assert len(values(wire, "sound")) == 4
+        assert produce(wire, "bad", build_batch(records())).base_offset == 2
+    (logged,) = [event for event in events(broker) if event["event"] == "log recovered"]
+    assert logged["cut_position"] == positions[2]
+
+
 def test_s3c_a_body_damaged_after_a_clean_stop_is_found_by_the_readers_crc(broker: Oncelog) -> None:
     """S3c: as in Kafka, the broker sends the whole batch unchanged, and the reader checks the
     CRC."""

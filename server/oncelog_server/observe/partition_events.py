@@ -18,8 +18,8 @@ REPEAT_MS: Final = 60_000
 
 _WAY_OUT: Final = (
     "`oncelog logs verify DIR` says which part of the log is intact; stop the broker and put the"
-    " files of the partition back from a copy (docs/backup.md). `oncelog logs dump DIR` prints the"
-    " records that can be read"
+    " files of the partition back from a copy, or without a copy give up what follows the damage"
+    " (docs/backup.md#a-damaged-log). `oncelog logs dump DIR` prints the records that can be read"
 )
 
 
