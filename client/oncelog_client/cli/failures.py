@@ -116,7 +116,9 @@ def _of_client(error: BaseException) -> int:
     from oncelog_client.errors import ConfigError
 
     if isinstance(error, ConfigError):
-        return _say(f"Error: {error.message}", WRONG_USAGE)
+        from oncelog_client.cli.options import dotted
+
+        return _say(f"Error: {dotted(error.message)}", WRONG_USAGE)
     return _say(f"Error: {error}", FAILED)
 
 

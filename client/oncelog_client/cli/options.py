@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "connection_options",
+    "dotted",
     "exactly_one",
     "former_name",
     "output_option",
@@ -201,6 +203,18 @@ def setting_types() -> dict[str, str]:
         # A text cannot be a function.
         if not (kind := getattr(hint, "__forward_arg__", str(hint))).startswith("Callable")
     }
+
+
+def dotted(message: str) -> str:
+    """Return an error of a client with Kafka's names of the settings: `batch.size` for
+    `batch_size`."""
+    known = setting_types()
+
+    def kafka_name(match: re.Match[str]) -> str:
+        name = match.group()
+        return name.replace("_", ".") if name in known else name
+
+    return re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", kafka_name, message)
 
 
 def split_pair(pair: str) -> tuple[str, str]:

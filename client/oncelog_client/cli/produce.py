@@ -20,6 +20,7 @@ from oncelog_client.cli.interrupts import Stop
 from oncelog_client.cli.names import INT32_MAX, INT64_MAX, MILLISECONDS, NAME, PARTITION
 from oncelog_client.cli.options import (
     connection_options,
+    dotted,
     output_option,
     parse_settings,
     run,
@@ -198,7 +199,7 @@ def _producer(bootstrap_server: str, settings: dict[str, Any]) -> Producer:
         warnings.simplefilter("always", SettingsWarning)
         producer = Producer(bootstrap_server, **settings)
     for warning in warned:
-        note(f"Warning: {warning.message}")
+        note(f"Warning: {dotted(str(warning.message))}")
     return producer
 
 

@@ -18,7 +18,9 @@ from oncelog_client.cli.options import (
     split_config,
 )
 from oncelog_client.cli.output import Column, show
+from oncelog_client.cli.partition_filters import FILTERS, Replication
 from oncelog_client.cli.topic_lookup import TopicNames
+from oncelog_client.values import PartitionInfo
 
 # A verb imports from `oncelog_client.admin` inside of its function, so that `--list` is quick.
 if TYPE_CHECKING:
@@ -76,6 +78,26 @@ PARTITION_COLUMNS: Final = (
 @click.option("--if-exists", is_flag=True, help="Do not fail if the topic does not exist.")
 @click.option("--force", is_flag=True, help="With --delete: internal topics too.")
 @click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
+@click.option(
+    "--under-replicated-partitions",
+    is_flag=True,
+    help="With --describe: only partitions with fewer in-sync replicas than replicas.",
+)
+@click.option(
+    "--under-min-isr-partitions",
+    is_flag=True,
+    help="With --describe: only partitions with fewer than min.insync.replicas.",
+)
+@click.option(
+    "--at-min-isr-partitions",
+    is_flag=True,
+    help="With --describe: only partitions with exactly min.insync.replicas.",
+)
+@click.option(
+    "--unavailable-partitions",
+    is_flag=True,
+    help="With --describe: only partitions without a leader.",
+)
 def topics(
     *,
     list_: bool,
@@ -91,8 +113,11 @@ def topics(
         raise click.UsageError(f"--{verb} needs --topic")
     if verb == "alter" and flags["partitions"] is None:
         raise click.UsageError("--alter needs --partitions; for settings there is oncelog config")
+    filters = [name for name in FILTERS if flags[name.replace("-", "_")]]
+    if filters and verb != "describe":
+        raise click.UsageError(f"--{filters[0]} needs --describe")
 
-    ask(lambda admin: VERBS[verb](admin, **flags))
+    ask(lambda admin: VERBS[verb](admin, filters=filters, **flags))
 
 
 async def _list(admin: Admin, *, output: str, **flags: Any) -> None:
@@ -130,9 +155,10 @@ async def _describe(admin: Admin, *, topic: Sequence[str], output: str, **flags:
     rows = [
         row
         for name in names
-        for row in _partition_rows(described[name], _own(settings[resources[name]]))
+        for row in _partition_rows(described[name], settings[resources[name]], flags["filters"])
     ]
-    show(PARTITION_COLUMNS, rows, output=output, empty="no topics")
+    empty = "no such partitions" if flags["filters"] else "no topics"
+    show(PARTITION_COLUMNS, rows, output=output, empty=empty)
 
 
 async def _alter(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:
@@ -190,8 +216,11 @@ def _own(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
 
 
 def _partition_rows(
-    topic: TopicDescription, settings: Mapping[str, str | None]
+    topic: TopicDescription, settings: Mapping[str, ConfigEntry], filters: Sequence[str]
 ) -> list[tuple[Any, ...]]:
+    """Return the rows of the partitions that a filter shows. Without filters, return all rows."""
+    own = _own(settings)
+    minimum = int(settings["min.insync.replicas"].value or 1)
     return [
         (
             topic.name,
@@ -200,10 +229,15 @@ def _partition_rows(
             part.leader_epoch,
             list(part.replicas),
             list(part.in_sync_replicas),
-            settings,
+            own,
         )
         for part in topic.partitions
+        if not filters or any(FILTERS[name](_replication(part, minimum)) for name in filters)
     ]
+
+
+def _replication(part: PartitionInfo, minimum: int) -> Replication:
+    return Replication(part.leader, len(part.in_sync_replicas), len(part.replicas), minimum)
 
 
 def _show_changed(names: list[str], what: str, output: str) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
+from oncelog_client.cli.partition_filters import FILTERS, Replication
 from oncelog_client.kafka_tools.connecting import Connection
 from oncelog_client.kafka_tools.failures import ILLEGAL_ARGUMENT, JavaError, check
 from oncelog_client.kafka_tools.options import Given
@@ -32,7 +33,6 @@ _PAGE: Final = 2_000
 _TOPIC: Final = 2  # the type of a resource in DescribeConfigs
 _MIN_ISR: Final = "min.insync.replicas"
 _DEFAULT_CONFIG: Final = 5  # the source of a setting that has its default (KIP-226)
-_UNDER_REPLICATED: Final = "under-replicated-partitions"
 _ZERO_ID: Final = bytes(16)
 
 
@@ -121,7 +121,7 @@ def _print_topic(
     moves: Moves,
 ) -> None:
     own = [row for row in settings if row.config_source != _DEFAULT_CONFIG]
-    reports = [report for report in _REPORTS if given.has(report)]
+    reports = [report for report in FILTERS if given.has(report)]
     partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
     if not reports and (own or not given.has("topics-with-overrides")):
         configs = ",".join(f"{row.name}={row.value}" for row in own)
@@ -136,10 +136,13 @@ def _print_topic(
         return
     minimum = next((int(row.value or 1) for row in settings if row.name == _MIN_ISR), 1)
     for partition in partitions:
-        needed = {_UNDER_REPLICATED: replication_factor(partition, moves)}
-        if not reports or any(
-            _REPORTS[report](partition, needed.get(report, minimum)) for report in reports
-        ):
+        found = Replication(
+            leader=partition.leader_id if partition.leader_id >= 0 else None,
+            in_sync=len(partition.isr_nodes),
+            replicas=replication_factor(partition, moves),
+            minimum=minimum,
+        )
+        if not reports or any(FILTERS[report](found) for report in reports):
             move = moves.get(partition.partition_index)
             sys.stdout.write(_partition_line(topic.name or "", partition, move))
 
@@ -166,15 +169,3 @@ def _partition_line(
 
 def _ids(nodes: Sequence[int] | None) -> str:
     return "N/A" if nodes is None else ",".join(map(str, nodes))
-
-
-# report -> whether it shows a partition, given the number of replicas for _UNDER_REPLICATED, and
-# min.insync.replicas for the others
-_REPORTS: Final[dict[str, Callable[[DescribeTopicPartitionsResponsePartition, int], bool]]] = {
-    _UNDER_REPLICATED: lambda partition, factor: len(partition.isr_nodes) < factor,
-    "under-min-isr-partitions": lambda partition, minimum: (
-        partition.leader_id < 0 or len(partition.isr_nodes) < minimum
-    ),
-    "at-min-isr-partitions": lambda partition, minimum: len(partition.isr_nodes) == minimum,
-    "unavailable-partitions": lambda partition, _: partition.leader_id < 0,
-}

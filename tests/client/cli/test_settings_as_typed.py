@@ -52,3 +52,12 @@ def test_a_change_shows_the_former_and_the_new_value(here: CommandLine, name: st
     assert (row["old_value"], row["value"]) == (default, "1000")
     (row,) = here.json(*alter, "--delete-config", "retention.ms")
     assert (row["old_value"], row["value"]) == ("1000", default)
+
+
+def test_an_error_of_the_client_has_the_name_of_the_setting_with_dots(here: CommandLine) -> None:
+    zip_codec = ("--producer-property", "compression.type=zip")
+    assert "compression.type='zip'" in here.refused("produce", "t", *zip_codec, lines="a\n")
+    never = ("--consumer-property", "auto.offset.reset=never")
+    assert "auto.offset.reset='never'" in here.refused("consume", "t", *never)
+    small = ("--producer-property", "batch.size=-7")
+    assert "batch.size=-7 is not" in here.refused("produce", "t", *small, lines="a\n")

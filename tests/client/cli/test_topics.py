@@ -78,3 +78,25 @@ def test_a_pattern_is_a_list_of_regular_expressions() -> None:
     assert pattern.fullmatch("orders-1")
     assert pattern.fullmatch("bills")
     assert not pattern.fullmatch("bills-1")
+
+
+def test_the_filters_of_kafkas_tool_show_some_partitions(
+    command_line: CommandLine, topic: str
+) -> None:
+    """A topic on a single broker has all its replicas in sync, and that is min.insync.replicas."""
+
+    def shown(*filters: str) -> list[int]:
+        rows = command_line.json("topics", "--describe", "--topic", topic, *filters)
+        return [row["partition"] for row in rows]
+
+    assert shown("--at-min-isr-partitions") == [0, 1]
+    assert shown("--under-replicated-partitions") == []
+    assert shown("--unavailable-partitions", "--under-min-isr-partitions") == []
+    assert shown("--unavailable-partitions", "--at-min-isr-partitions") == [0, 1]
+    set_by_us = ("config", "--alter", "--topic", topic, "--add-config", "min.insync.replicas=2")
+    command_line.text(*set_by_us)
+    under = ("--describe", "--topic", topic, "--under-min-isr-partitions")
+    command_line.settled(lambda rows: len(rows) == 2, "topics", *under)
+    assert "needs --describe" in command_line.refused(
+        "topics", "--list", "--under-min-isr-partitions"
+    )
