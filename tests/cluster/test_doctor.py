@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,23 @@ import pytest
 
 from oncelog.testing.wire import Wire
 from oncelog_client import NewTopic, TopicPartition
-from oncelog_client.admin import AlterConfigOp, ConfigResource, ResourceType
+from oncelog_client.admin import AlterConfigOp, ConfigResource, ElectionType, ResourceType
 from oncelog_client.cli.broker_checks import several_versions
 from oncelog_client.core.move_throttles import LEADER_RATE, LEADER_REPLICAS
-from oncelog_client.sync import Admin
+from oncelog_client.sync import Admin, Producer
 from oncelog_protocol import __version__
 from oncelog_protocol.features import TRANSACTION_VERSION
 from oncelog_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.client.cli.conftest import CommandLine
 from tests.harness.cluster import Cluster
+from tests.harness.driving import damage
 from tests.harness.etcd import Etcd
 from tests.harness.waiting import wait_until
 
 CALL_S = 30.0
 SAFE_DOWNGRADE = 2
+# The position of the magic in a batch.
+MAGIC = 16
 
 
 @pytest.fixture
@@ -59,6 +63,12 @@ def settled(cluster: Cluster, *checks: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+def write(cluster: Cluster, value: str) -> None:
+    """Write a record to the topic `pair`."""
+    with Producer(cluster.address) as producer:
+        producer.send("pair", value.encode()).result()
+
+
 def create(admin: Admin, name: str, *replicas: int, least: int = 1) -> None:
     configs = {"min.insync.replicas": str(least)}
     admin.create_topics([NewTopic(name, assignments={0: list(replicas)}, configs=configs)])
@@ -80,6 +90,9 @@ def test_brokers_that_stop_one_after_the_other(cluster: Cluster, admin: Admin) -
         "fenced brokers",
     )
     assert found["offline partitions"]["found"] == "alone-0 (only broker 2 has all records)"
+    # The partition has one replica.
+    assert "any other replica" not in found["offline partitions"]["to_do"]
+    assert "no other copy" in found["offline partitions"]["to_do"]
     assert found["partitions below min ISR"]["found"] == "pair-0 (1 of 2 in sync)"
     late = found["under-replicated partitions"]["found"]
     assert "all-0 lacks broker 2 (not alive for " in late
@@ -118,6 +131,68 @@ def test_brokers_that_stop_one_after_the_other(cluster: Cluster, admin: Admin) -
     assert "alone-0" in said
     pair = admin.describe_topics(["pair"])["pair"].partitions[0]
     assert set(pair.replicas) == {1, 3}, "the partition with a live replica has moved"
+
+
+@pytest.mark.parametrize("disk", ["is lost", "is put back"])
+def test_a_live_broker_with_a_new_disk_is_not_to_be_started(
+    cluster: Cluster, admin: Admin, disk: str
+) -> None:
+    """An unclean election would elect it, with an empty log. With its old disk it has all records.
+    If the disk is lost, the replica that still has records is elected while the broker is
+    stopped."""
+    broker = cluster.brokers[2]
+    old = broker.data.with_name("old")
+    create(admin, "pair", 2, 1)
+    settled(cluster)
+    write(cluster, "both have it")
+    cluster.brokers[1].stop()
+    write(cluster, "broker 2 has it")
+    broker.kill()
+    broker.data.rename(old)
+    broker.start()
+    cluster.brokers[1].start()
+
+    found = settled(cluster, "offline partitions")["offline partitions"]
+    assert found["found"] == "pair-0 (broker 2 led last and is alive, but may lack records)"
+    assert "start the" not in found["to_do"]
+    assert (
+        "stop the broker, so that another replica is elected. Then: kafka-leader"
+        in (found["to_do"])
+    )
+    broker.stop()
+    found = settled(cluster, "offline partitions", "fenced brokers")["offline partitions"]
+    assert found["found"] == "pair-0 (only broker 2 may have all records)"
+    if disk == "is put back":
+        shutil.rmtree(broker.data)
+        old.rename(broker.data)
+        broker.start()
+    admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition("pair", 0)])
+    if disk == "is lost":
+        broker.start()
+    wait_until(lambda: set(findings(cluster)) <= {"full disks", "leaders not preferred"}, "order")
+    kept = ["both have it"] + ["broker 2 has it"] * (disk == "is put back")
+    values = CommandLine(cluster.address).text("consume", "pair", "-e", "-f", "%v\\n")
+    assert values.splitlines() == kept
+
+
+def test_an_offline_replica_of_a_live_broker_is_named(cluster: Cluster, admin: Admin) -> None:
+    create(admin, "pair", 2, 1)
+    settled(cluster)
+    write(cluster, "a record")
+    cluster.brokers[2].stop()
+    damage(cluster.brokers[2].data / "pair-0" / f"{0:020}.log", MAGIC)
+    cluster.brokers[2].start()
+    found = settled(cluster, "under-replicated partitions")["under-replicated partitions"]
+    assert "pair-0 lacks broker 2 (its replica is offline" in found["found"]
+    assert "docs/backup.md" in found["to_do"]
+    # The steps of docs/backup.md.
+    cluster.brokers[2].stop()
+    (cluster.brokers[2].data / "recovery-point-offset-checkpoint").unlink()
+    cluster.brokers[2].start()
+    wait_until(lambda: "under-replicated partitions" not in findings(cluster), "both replicas")
+    broker_1 = cluster.brokers[1].data / "pair-0" / f"{0:020}.log"
+    broker_2 = cluster.brokers[2].data / "pair-0" / f"{0:020}.log"
+    assert broker_1.read_bytes() == broker_2.read_bytes()
 
 
 def test_a_broker_with_other_replicas_in_sync_is_unregistered_without_a_flag(

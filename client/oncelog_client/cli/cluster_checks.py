@@ -19,11 +19,8 @@ from oncelog_client.cli.etcd_members import etcd_members
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.findings import PROBLEM, Row, row_of
 from oncelog_client.cli.move_checks import leaders_elsewhere, leftover_throttles, stalled_moves
-from oncelog_client.cli.partition_checks import (
-    below_min_isr,
-    offline_partitions,
-    under_replicated,
-)
+from oncelog_client.cli.offline_partitions import offline_partitions
+from oncelog_client.cli.partition_checks import below_min_isr, under_replicated
 from oncelog_client.cli.transaction_checks import transactions
 from oncelog_client.errors import KafkaError
 

@@ -32,8 +32,8 @@ async def leaders_elsewhere(admin: Admin, state: ClusterState) -> list[Row]:
 
 
 async def stalled_moves(admin: Admin, state: ClusterState) -> list[Row]:
-    """Moves with a new replica on a broker that is not alive, and moves that copy nothing for
-    STALLED_S."""
+    """Moves with a new replica on a broker that is not alive or cannot use its log, and moves that
+    copy nothing for STALLED_S."""
     added = {
         (place, broker)
         for place, move in state.moving.items()
@@ -44,6 +44,11 @@ async def stalled_moves(admin: Admin, state: ClusterState) -> list[Row]:
         place: f"{place} (broker {broker} is not alive)"
         for place, broker in added
         if broker not in state.alive
+    }
+    found |= {
+        place: f"{place} (its replica on broker {broker} is offline)"
+        for place, broker in added
+        if _is_offline(state, place, broker)
     }
     waiting = {(place, broker) for place, broker in added if place not in found}
     if waiting:
@@ -56,10 +61,16 @@ async def stalled_moves(admin: Admin, state: ClusterState) -> list[Row]:
             if place in moving and before.get(key) == after.get(key):
                 found[place] = f"{place} (broker {broker} gets no records)"
     to_do = (
-        "start the broker, raise the throttle (oncelog config --describe --broker ID), or cancel:"
-        " oncelog cluster rebalance --cancel"
+        "start the broker, see its log if the replica is offline, raise the throttle (oncelog"
+        " config --describe --broker ID), or cancel: oncelog cluster rebalance --cancel"
     )
     return [row_of("stalled moves", PROBLEM, [found[place] for place in sorted(found)], to_do)]
+
+
+def _is_offline(state: ClusterState, place: TopicPartition, broker: int) -> bool:
+    """Return True if the broker is alive and cannot use its log of the partition."""
+    info = state.partitions.get(place)
+    return info is not None and broker in state.alive and broker in info.offline_replicas
 
 
 def _is_in_sync(state: ClusterState, place: TopicPartition, broker: int) -> bool:

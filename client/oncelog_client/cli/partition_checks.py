@@ -1,4 +1,4 @@
-"""Checks of partitions: a leader, enough replicas in sync, all replicas in sync."""
+"""Checks of partitions with a leader: enough replicas in sync, all replicas in sync."""
 
 from __future__ import annotations
 
@@ -6,54 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from oncelog_client.cli.cluster_state import ClusterState, replicas_on
 from oncelog_client.cli.findings import PROBLEM, Row, row_of
+from oncelog_client.cli.offline_partitions import OFFLINE, sentence
 from oncelog_client.cli.quantities import count_text, duration_text
-from oncelog_client.values import PartitionInfo, TopicPartition
+from oncelog_client.values import TopicPartition
 
 if TYPE_CHECKING:
-    from oncelog_client.admin import Admin, EligibleReplicas
+    from oncelog_client.admin import Admin
 
 MIN_ISR: Final = "min.insync.replicas"
-
-
-async def offline_partitions(admin: Admin, state: ClusterState) -> list[Row]:
-    """A partition without a leader waits for the replicas that have all its committed records."""
-    offline = [place for place, info in state.partitions.items() if info.leader is None]
-    sources = await last_sources(admin, state, offline)
-    found = [f"{place} ({_missing(sources[place])})" for place in offline]
-    to_do = (
-        "start the named brokers. If they will not come back, any other replica can lead, although"
-        " acknowledged records may be lost: kafka-leader-election.sh --election-type unclean"
-    )
-    return [row_of("offline partitions", PROBLEM, found, to_do)]
-
-
-def _missing(sources: tuple[int, ...]) -> str:
-    if not sources:
-        return "no replica is known to have all records"
-    return f"only broker {' or '.join(map(str, sources))} has all records"
-
-
-async def last_sources(
-    admin: Admin, state: ClusterState, offline: list[TopicPartition]
-) -> dict[TopicPartition, tuple[int, ...]]:
-    """Return the replicas that have all committed records of each partition: the ISR and the
-    eligible leaders, or else the last known ISR. The replica of an unregistered broker is left out,
-    because it counts as empty, unless the partition has no other replica."""
-    eligible = await admin.describe_eligible_replicas(offline) if offline else {}
-    found = {}
-    for place in offline:
-        info = state.partitions[place]
-        whole = _whole(info, eligible.get(place))
-        if len(info.replicas) > 1:
-            whole = tuple(broker for broker in whole if broker in state.racks)
-        found[place] = whole
-    return found
-
-
-def _whole(info: PartitionInfo, eligible: EligibleReplicas | None) -> tuple[int, ...]:
-    if eligible is None:
-        return info.in_sync_replicas
-    return tuple(dict.fromkeys((*info.in_sync_replicas, *eligible.eligible))) or eligible.last_known
 
 
 async def below_min_isr(admin: Admin, state: ClusterState) -> list[Row]:
@@ -108,6 +68,7 @@ async def under_replicated(admin: Admin, state: ClusterState) -> list[Row]:
     short = lacking(state)
     replicas = await replicas_on(admin, state.alive) if short else {}
     found = []
+    has_offline = False
     for place in short:
         info = state.partitions[place]
         leader = replicas.get((info.leader or 0, place))
@@ -116,12 +77,18 @@ async def under_replicated(admin: Admin, state: ClusterState) -> list[Row]:
         texts = []
         for broker in missing:
             behind = replicas.get((broker, place))
-            details = [_behind(broker, state, None if behind is None else behind.offset_lag)]
+            if broker in state.alive and broker in info.offline_replicas:
+                details = ["its replica is offline"]
+                has_offline = True
+            else:
+                details = [_behind(broker, state, None if behind is None else behind.offset_lag)]
             if broker in times:
                 details.append(f"for {duration_text(times[broker])}")
             texts.append(f"broker {broker} ({' '.join(details)})")
         found.append(f"{place} lacks {', '.join(texts)}")
     to_do = "start stopped brokers. If one is alive and does not catch up, see its log and disk"
+    if has_offline:
+        to_do += f". {sentence(OFFLINE)}"
     return [row_of("under-replicated partitions", PROBLEM, found, to_do)]
 
 

@@ -10,9 +10,9 @@ from oncelog_client.cli.cluster_state import ClusterState, cluster_state, sees_a
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.offline_partitions import last_sources
 from oncelog_client.cli.options import connection_options
 from oncelog_client.cli.output import note
-from oncelog_client.cli.partition_checks import last_sources
 from oncelog_client.cli.quantities import count_text
 from oncelog_client.cli.some_names import some
 from oncelog_client.values import TopicPartition
@@ -78,4 +78,4 @@ async def only_on(admin: Admin, state: ClusterState, broker: int) -> list[TopicP
         if info.leader is None and broker in info.replicas
     ]
     sources = await last_sources(admin, state, offline)
-    return [place for place in offline if set(sources[place]) == {broker}]
+    return [place for place in offline if sources[place].brokers == {broker}]

@@ -17,6 +17,7 @@ from oncelog_client.cli.doctor import SURPRISES
 from tests.client.cli.conftest import CommandLine
 from tests.client.cli.test_nouns import open_transaction
 from tests.harness.broker import Oncelog
+from tests.harness.driving import damage
 
 QUIET = {
     "auto.create.topics.enable": "false",
@@ -120,3 +121,26 @@ def test_the_text_says_what_to_do_below_each_finding(nowhere: str) -> None:
     lines = result.stdout.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("problem  connection"))
     assert lines[at + 1].strip().startswith("-> ")
+
+
+def test_a_damaged_log_of_a_running_broker_is_an_offline_replica(tmp_path: Path) -> None:
+    """The broker runs, so the advice is not to start it, and no other replica exists."""
+    with Oncelog(tmp_path, QUIET) as broker:
+        command_line = CommandLine(broker.address)
+        command_line.create("bad")
+        command_line.text("produce", "bad", lines="a record\n")
+        broker.stop()
+        # The magic of the first batch.
+        damage(broker.data / "bad-0" / f"{0:020}.log", 16)
+        broker.start()
+        code, findings = examined(broker.address)
+        checked = CommandLine(broker.address).call("cluster", "health")
+    (problem,) = [finding for finding in findings if finding["state"] == "problem"]
+    assert code == 1
+    assert problem["check"] == "offline partitions"
+    assert problem["found"] == "bad-0 (its replica on broker 1 is offline)"
+    assert "its log is damaged" in problem["to_do"]
+    assert "oncelog logs verify" in problem["to_do"]
+    assert "start the" not in problem["to_do"]
+    assert "other replica" not in problem["to_do"]
+    assert "bad-0 (its replica on broker 1 is offline)" in checked.stdout
