@@ -60,7 +60,7 @@ KAFKA_LOG_LINES: Final = """\
 @click.option("--debug", is_flag=True, help="Log more.")
 @click.option("--allow-faults", is_flag=True, hidden=True, help="Let tests inject faults.")
 @click.option("--member", type=int, hidden=True, help="Be this one of several brokers.")
-@click.option("--parent-link", type=int, hidden=True, help="A descriptor, the link to --brokers.")
+@click.option("--parent-link", type=int, hidden=True, help="A descriptor: stop at its end.")
 def serve(
     port: int | None,
     data: str | None,
@@ -110,7 +110,8 @@ def run_process(
     `sources` are the arguments of `load_settings`. `announce` is called once the broker serves; by
     default it prints a line with the address and the data directory. With several brokers
     (`oncelog.brokers`), run a process for each instead. `member` is then the number of the broker
-    in such a process, and `parent_link` the descriptor of its link to the first process.
+    in such a process. `parent_link` is the descriptor of a link to the process that has started
+    this one, and this one stops when that one ends.
     """
     # A start makes no garbage: collections would take a twentieth of its time.
     gc.disable()
@@ -141,7 +142,7 @@ def run_process(
             from oncelog_server.processes.broker_processes import command_line, run_brokers
 
             own = command_line(sources, debug=debug, allow_faults=allow_faults)
-            return run_brokers(settings.oncelog_brokers, own)
+            return run_brokers(settings.oncelog_brokers, own, parent_link)
         settings = member_settings(settings, member)
     settings = leave_room_for_files(settings)
     try:

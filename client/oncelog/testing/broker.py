@@ -139,14 +139,19 @@ class BrokerProcess:
 
     def spawn(self) -> Process:
         """Start the process without waiting for it to listen."""
+        return self._spawn()
+
+    def _spawn(self, *arguments: str, descriptors: Sequence[int] = ()) -> Process:
+        """Start the process with further arguments. It inherits the descriptors."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.output.open("wb") as output, self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self.command(),
+                [*self.command(), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=log,
                 env=self._environment,
+                pass_fds=descriptors,
             )
         return self._process
 
@@ -225,6 +230,7 @@ class Broker(BrokerProcess):
             run_my_app(broker.bootstrap_servers)
 
     `settings` are added to QUICK. `data` keeps the data in an existing or new directory instead.
+    The broker also ends, and its directory stays, if this process ends without `close()`.
     """
 
     def __init__(
@@ -238,6 +244,8 @@ class Broker(BrokerProcess):
         )
         self.faults = Faults(self.data)
         self.clock = Clock(self.faults)
+        # This end of the link to the process. Only the end of this process or `kill` closes it.
+        self._link: socket.socket | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -247,6 +255,26 @@ class Broker(BrokerProcess):
     def _address_arguments(self) -> list[str]:
         """Return the arguments that let the broker listen on this computer only."""
         return [*_set("listeners", f"PLAINTEXT://{self.host}:{self.port}")]
+
+    def spawn(self) -> Process:
+        """Start the process without waiting for it to listen. It stops when this process ends,
+        because its link to this process ends (`--parent-link`)."""
+        self._close_link()
+        self._link, theirs = socket.socketpair()
+        with theirs:
+            descriptor = theirs.fileno()
+            return self._spawn("--parent-link", str(descriptor), descriptors=[descriptor])
+
+    def kill(self) -> None:
+        """Send SIGKILL. The process cannot flush or print anything. The next start recovers the
+        data."""
+        super().kill()
+        self._close_link()
+
+    def _close_link(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
 
     def restart(self) -> None:
         """Stop the process cleanly if it runs, and start it again on the same data and port. All

@@ -17,6 +17,8 @@ from typing import Any, Final
 import click
 import structlog
 
+from oncelog_server.processes.parent_link import SERVES, ParentLink
+
 log = structlog.get_logger("oncelog")
 
 # Options of `oncelog serve`, and the arguments of `load_settings` for them.
@@ -27,8 +29,6 @@ OPTIONS: Final = {
     "--brokers": "brokers",
 }
 FIRST: Final = 1
-# A broker that has served sends this byte through its link.
-SERVES: Final = b"s"
 # A process that dies is started at once, and after a pause if it dies again soon.
 STEADY_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.5
@@ -72,10 +72,13 @@ class BrokerProcesses:
         # The exit code after a refused first start or a second signal, else 0.
         self._refused = 0
 
-    async def run(self) -> int:
-        """Run the brokers until a signal stops them, or one of them refuses its first start. Return
-        the exit code. Raises OSError if a process cannot be started."""
+    async def run(self, parent_link: int | None = None) -> int:
+        """Run the brokers until a signal stops them, or one of them refuses its first start, or the
+        process at the other end of `parent_link` ends. Return the exit code. Raises OSError if a
+        process cannot be started."""
         loop = asyncio.get_running_loop()
+        if parent_link is not None:
+            ParentLink(parent_link, self._stopping.set)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         keeping = [
@@ -172,8 +175,9 @@ def command_line(sources: Mapping[str, Any], *, debug: bool, allow_faults: bool)
     return options + ["--debug"] * debug + ["--allow-faults"] * allow_faults
 
 
-def run_brokers(count: int, options: Sequence[str]) -> int:
-    """Run brokers with the same options until a signal stops them. Return the exit code."""
+def run_brokers(count: int, options: Sequence[str], parent_link: int | None = None) -> int:
+    """Run brokers with the same options until a signal stops them, or the process at the other end
+    of the descriptor `parent_link` ends. Return the exit code."""
 
     def command(number: int, descriptor: int) -> list[str]:
         own = ["--member", str(number), "--parent-link", str(descriptor)]
@@ -181,7 +185,7 @@ def run_brokers(count: int, options: Sequence[str]) -> int:
         return [sys.executable, "-P", "-m", "oncelog_server", "serve", *options, *own]
 
     try:
-        return asyncio.run(BrokerProcesses(count, command).run())
+        return asyncio.run(BrokerProcesses(count, command).run(parent_link))
     except OSError as error:
         click.echo(f"oncelog cannot start its brokers: {error}", err=True)
         return 1

@@ -1,12 +1,16 @@
-"""The link of a broker to the process that started it, for several brokers on one machine."""
+"""The link of a broker to the process that started it: for several brokers on one machine, and for
+brokers of tests. The broker stops when the other process ends, however it ends."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
 
-from oncelog_server.processes.broker_processes import SERVES
+# A broker that has served sends this byte through its link.
+SERVES: Final = b"s"
 
 
 class ParentLink:
@@ -25,8 +29,10 @@ class ParentLink:
         self._stop()
 
     def serves(self) -> None:
-        """Say that this broker serves. Raises OSError."""
-        os.write(self._descriptor, SERVES)
+        """Say that this broker serves. Raises OSError. If the other process has ended, this broker
+        stops in any case."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            os.write(self._descriptor, SERVES)
 
     def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._descriptor)
