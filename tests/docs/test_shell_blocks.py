@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,16 @@ def test_a_job_starts_a_broker_with_the_commands_of_the_page(port: int, tmp_path
     stop = "\nkill $!\nwait $!"
     run_shell(text + "oncelog topic describe orders" + stop, f"127.0.0.1:{port}", tmp_path)
     assert "listening" in (tmp_path / "broker.log").read_text(encoding="utf-8")
+
+
+def test_a_job_ends_if_its_broker_does_not_start(port: int, tmp_path: Path) -> None:
+    (script,) = blocks_of("howto/ci", "sh")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        used = taken.getsockname()[1]
+        text = script.text.replace("9092", str(used))
+        with pytest.raises(AssertionError):
+            run_shell(text, f"127.0.0.1:{port}", tmp_path)
+    assert "cannot start" in (tmp_path / "broker.log").read_text(encoding="utf-8")
 
 
 def test_the_steps_of_the_workflow_are_the_commands_of_the_page() -> None:
