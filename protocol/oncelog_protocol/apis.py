@@ -203,17 +203,17 @@ _BY_REQUEST = {f"{api.name}Request": api for api in APIS.values()}
 
 def api_named(name: str) -> ApiKey:
     """Return the API of a name such as `EndTxn`, `END_TXN` or `end-txn`. Raises ValueError, which
-    lists similar names."""
+    names up to three similar APIs."""
     names = {_plain(api.name): api for api in ApiKey}
     found = names.get(_plain(name))
     if found is None:
         from difflib import get_close_matches
 
-        near = get_close_matches(_plain(name), names, 3) or names
-        raise ValueError(
-            f"API {name!r} is not known; did you mean one of"
-            f" {', '.join(APIS[names[key]].name for key in near if names[key] in APIS)}?"
-        )
+        served = [plain for plain, key in names.items() if key in APIS]
+        near = get_close_matches(_plain(name), served, 3, cutoff=0.4)
+        similar = " or ".join(APIS[names[plain]].name for plain in near)
+        hint = f"did you mean {similar}?" if near else "use Kafka's names, for example EndTxn"
+        raise ValueError(f"API {name!r} is not known; {hint}")
     return found
 
 

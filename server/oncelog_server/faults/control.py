@@ -83,29 +83,36 @@ class FaultControl:
             return {"error": str(error)}
 
 
-def _scope(api: str, topic: str | None, client_id: str | None) -> Scope:
+def _scope(api: object, topic: str | None, client_id: str | None) -> Scope:
+    if not isinstance(api, str):
+        raise InvalidCommand(f"API {api!r} is not a name; give a name, for example EndTxn")
     key = api_named(api)
     if topic is not None and not names_topics(key):
         raise InvalidCommand(f"requests of {key.name} name no topic")
     return Scope(key, topic, client_id)
 
 
-def _code(name: str) -> ErrorCode:
-    """Return the error code of a name. Raises InvalidCommand with similar names."""
+def _code(name: object) -> ErrorCode:
+    """Return the error code of a name. Raises InvalidCommand with up to three similar names."""
     codes = {code.name: code for code in ErrorCode if code is not ErrorCode.NONE}
+    if not isinstance(name, str):
+        known = [code.name for code in codes.values() if code == name]
+        hint = known[0] if known else "for example NOT_COORDINATOR"
+        raise InvalidCommand(f"error code {name!r} is a number; give its name, {hint}")
     if name not in codes:
-        near = get_close_matches(name, codes, 3) or codes
-        raise InvalidCommand(
-            f"error code {name!r} is not known; did you mean one of {', '.join(near)}?"
+        near = get_close_matches(name.upper(), codes, 3, cutoff=0.4)
+        hint = (
+            f"; did you mean {' or '.join(near)}?" if near else "; use the names of Kafka's codes"
         )
+        raise InvalidCommand(f"error code {name!r} is not known{hint}")
     return codes[name]
 
 
 def _fail(
     faults: Faults,
     *,
-    api: str,
-    error: str,
+    api: object,
+    error: object,
     times: int | None = 1,
     topic: str | None = None,
     client_id: str | None = None,
@@ -122,7 +129,7 @@ def _fail(
 def _hold(
     faults: Faults,
     *,
-    api: str,
+    api: object,
     topic: str | None = None,
     client_id: str | None = None,
     holds_response: bool = False,
