@@ -36,7 +36,7 @@ def bill(servers: str, topic: Topic, transactional_id: str, *values: bytes) -> N
 
 
 def test_records_are_committed_or_aborted(oncelog: Namespace) -> None:
-    topic = oncelog.topic("invoices", partitions=3)
+    topic = oncelog.topic("invoices", 3)
     billing = oncelog.id("billing")
     bill(oncelog.bootstrap_servers, topic, billing, b"1", b"2")
     bill(oncelog.bootstrap_servers, topic, billing, b"3", b"refused")

@@ -48,7 +48,7 @@ class Namespace:
         return self._own_broker().clock
 
     def topic(
-        self, name: str, *, partitions: int = 1, configs: Mapping[str, object] | None = None
+        self, name: str, partitions: int = 1, configs: Mapping[str, object] | None = None
     ) -> Topic:
         """Create a topic. Its `name` begins with the given name. `configs` are settings of the
         topic. The same name gives the same topic. Raises KafkaError, and ValueError if the topic

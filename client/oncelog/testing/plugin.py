@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixtures `oncelog`, `oncelog_broker` and `oncelog_broker_factory`.
+"""The pytest plugin: the fixtures `oncelog`, `oncelog_broker` and their kin.
 
 pytest imports this module in every run, so it imports the broker and the client at their first use.
 """
@@ -29,6 +29,8 @@ _SKIPPED: Final = pytest.StashKey[bool]()
 # The brokers of a test, each with the size of its log before the test.
 _LOGS: Final = pytest.StashKey[list[tuple["Broker", int]]]()
 _NAMESPACE: Final = pytest.StashKey["Namespace"]()
+# The broker of the session, while it exists.
+_SESSION_BROKER: Final = pytest.StashKey["Broker"]()
 _LOG_LINES: Final = 40
 _REPORT_TIMEOUT_S: Final = 5.0
 _CONNECT_TIMEOUT_S: Final = 5.0
@@ -79,17 +81,31 @@ def _oncelog_address(request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.fixture(scope="session")
-def oncelog_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """The broker of the session, `oncelog.testing.Broker`. With xdist, each worker has one.
+def oncelog_session_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """The broker of the session, for fixtures of every scope. With xdist, each worker has one.
 
-    Do not stop it for good: the tests share it. After a `kill()`, the next test starts it again.
+    Do not stop it for good: the tests share it. After each test its faults end, and a killed broker
+    is started again. A test takes `oncelog_broker`, which heeds the marker `oncelog`.
     """
     if request.config.getoption("--oncelog-broker"):
         pytest.skip("the broker of --oncelog-broker cannot be killed or restarted")
     from oncelog.testing.broker import Broker
 
     with Broker() as broker:
-        yield broker
+        request.config.stash[_SESSION_BROKER] = broker
+        try:
+            yield broker
+        finally:
+            del request.config.stash[_SESSION_BROKER]
+
+
+@pytest.fixture
+def oncelog_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """The broker of this test: the broker of the session, or the test's own with the marker
+    `oncelog`. After the test its faults end, and a killed broker is started again."""
+    broker = _broker_of(request)
+    yield broker
+    _report(request.node, _make_whole(broker))
 
 
 @pytest.fixture(scope="session")
@@ -143,7 +159,9 @@ def oncelog(
     from oncelog.testing.namespace import Namespace
 
     own = _has_own_broker(request)
-    broker = _broker_of(request) if own or _oncelog_address is None else None
+    broker: Broker | None = None
+    if own or _oncelog_address is None:
+        broker = request.getfixturevalue("oncelog_broker")
     address = _oncelog_address if broker is None else broker.bootstrap_servers
     assert address is not None
     with contextlib.ExitStack() as closing:
@@ -156,9 +174,14 @@ def oncelog(
         left = [] if broker is None else _make_whole(broker)
         left += namespace.leftovers()
         namespace.close()
-    if left and not request.node.stash.get(_SKIPPED, False):
+    _report(request.node, left)
+
+
+def _report(item: pytest.Item, left: list[str]) -> None:
+    """Warn of what a test has left, or fail with `--oncelog-strict`."""
+    if left and not item.stash.get(_SKIPPED, False):
         sentence = "the test has left: " + "; ".join(left)
-        if request.config.getoption("--oncelog-strict"):
+        if item.config.getoption("--oncelog-strict"):
             pytest.fail(sentence)
         warnings.warn(LeftoverWarning(sentence), stacklevel=1)
 
@@ -168,7 +191,7 @@ def _broker_of(request: pytest.FixtureRequest) -> Broker:
     if _has_own_broker(request):
         factory: BrokerFactory = request.getfixturevalue("oncelog_broker_factory")
         return factory(request.node.get_closest_marker("oncelog").kwargs.get("settings"))
-    broker: Broker = request.getfixturevalue("oncelog_broker")
+    broker: Broker = request.getfixturevalue("oncelog_session_broker")
     logs = request.node.stash.setdefault(_LOGS, [])
     logs.append((broker, broker.log.stat().st_size))
     return broker
@@ -190,11 +213,24 @@ def _make_whole(broker: Broker) -> list[str]:
     its clock. Return a sentence for each fault that was not met."""
     if broker.is_running:
         broker.resume()
-        broker.faults.clear()
+        try:
+            broker.faults.clear()
+        except OSError:  # the broker has died meanwhile, or it hangs
+            broker.kill()
     if not broker.is_running or broker.clock.is_ahead:
         broker.restart()
     unmet, broker.faults.unmet = broker.faults.unmet, []
     return [f"no request met the fault {each}" for each in unmet]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Repair the broker of the session after each test. A test may have it from a fixture with a
+    wider scope."""
+    yield
+    broker = item.config.stash.get(_SESSION_BROKER, None)
+    if broker is not None:
+        _report(item, _make_whole(broker))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,99 @@
+"""The brokers of the pytest plugin: which broker a test gets, and its repair after each test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.testing.test_plugin import outcomes, run
+
+# Each test uses `oncelog_broker` without `oncelog`.
+BREAKING = """
+import pytest
+
+def test_kills(oncelog_broker):
+    oncelog_broker.kill()
+
+def test_runs_after_the_kill(oncelog):
+    oncelog.topic("t").produce(b"x")
+
+def test_pauses(oncelog_broker):
+    oncelog_broker.pause()
+
+def test_runs_after_the_pause(oncelog):
+    oncelog.topic("t").produce(b"x")
+
+def test_leaves_a_fault(oncelog_broker):
+    oncelog_broker.faults.fail("InitProducerId", "INVALID_PRODUCER_EPOCH", times=None)
+
+def test_advances_the_clock(oncelog_broker):
+    oncelog_broker.clock.advance(days=1)
+
+def test_runs_after_faults(oncelog, oncelog_broker):
+    assert not oncelog_broker.clock.is_ahead
+    oncelog.hang(oncelog.id("billing"), topic := oncelog.topic("t"))
+    oncelog.fence(oncelog.id("billing"))
+    assert topic.aborted() == [b"hanging"]
+"""
+
+
+def test_the_broker_is_repaired_after_a_test_that_uses_only_the_broker(tmp_path: Path) -> None:
+    done = run(tmp_path, BREAKING)
+    assert outcomes(done.stdout) == {"passed": 7, "warning": 1}, done.stdout
+    assert "no request met the fault fail('InitProducerId')" in done.stdout
+
+
+# Fixtures of the application with wider scopes hold the broker of the run.
+WIDE = """
+import pytest
+
+@pytest.fixture(scope="session")
+def application(oncelog_session_broker):
+    return oncelog_session_broker
+
+def test_kills(application):
+    application.kill()
+
+def test_runs_after_the_kill(application):
+    assert application.is_running
+
+def test_is_the_same(application, oncelog_broker, oncelog):
+    assert application is oncelog_broker is oncelog.broker
+
+@pytest.mark.oncelog(fresh=True)
+def test_has_another(application, oncelog_broker):
+    assert application is not oncelog_broker
+"""
+
+
+def test_the_broker_of_the_run_is_for_fixtures_of_every_scope(tmp_path: Path) -> None:
+    done = run(tmp_path, WIDE)
+    assert outcomes(done.stdout) == {"passed": 4}, done.stdout
+
+
+MARKED = """
+import pytest
+
+@pytest.fixture
+def killer(oncelog_broker):
+    return oncelog_broker.kill
+
+@pytest.mark.oncelog({arguments})
+def test_kills_its_own(killer, oncelog_broker, oncelog):
+    assert oncelog_broker is oncelog.broker
+    killer()
+    assert not oncelog.broker.is_running
+
+@pytest.mark.oncelog({arguments})
+def test_has_its_own_without_a_namespace(oncelog_broker, oncelog_session_broker):
+    assert oncelog_broker is not oncelog_session_broker
+    oncelog_broker.kill()
+    assert oncelog_session_broker.is_running
+"""
+
+
+@pytest.mark.parametrize("arguments", ["fresh=True", 'settings={"num.partitions": 3}'])
+def test_the_broker_of_a_marked_test_is_its_own(tmp_path: Path, arguments: str) -> None:
+    done = run(tmp_path, MARKED.format(arguments=arguments))
+    assert outcomes(done.stdout) == {"passed": 2}, done.stdout
