@@ -187,7 +187,7 @@ class Producer(Generic[K, V]):
         record = new_record(created_ms, key_bytes, value_bytes, headers)
         if partition is None:
             raw_key = None if record.key is None else bytes(record.key)
-            chosen = self._partitioner.partition(topic, raw_key, len(info.partitions))
+            chosen = self._partitioner.partition(topic, raw_key, info.partitions)
         else:
             chosen = checked_partition(topic, partition, info)
         size = record_size(record)
@@ -279,7 +279,7 @@ class Producer(Generic[K, V]):
         self._partitioner.buffered(
             topic,
             size,
-            available=lambda: [info.partition for info in partitions if info.leader is not None],
+            partitions=partitions,
             queued=lambda number: self._accumulator.queued(TopicPartition(topic, number)),
             batch_closed=closed,
         )
