@@ -327,12 +327,13 @@ class Consumer(Generic[K, V]):
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Move to the first offset of the partitions. Without arguments, move in all assigned
-        partitions."""
+        partitions. If some of the partitions are offline, `poll` moves in these when they have
+        leaders. Raises RetriableError after `default_api_timeout_ms` if none can be moved."""
         await self._reset(partitions, "earliest")
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Move to the end of the partitions. Under read_committed the end is the last stable
-        offset."""
+        offset. Offline partitions and errors are those of `seek_to_beginning`."""
         await self._reset(partitions, "latest")
 
     async def _reset(self, partitions: Iterable[TopicPartition], reset: OffsetReset) -> None:
@@ -341,16 +342,17 @@ class Consumer(Generic[K, V]):
         for state in states:
             state.jump(None)
             state.reset = reset
-        await self._positions.find(states, self.config.default_api_timeout_ms)
+        await self._positions.find_served(states, self.config.default_api_timeout_ms)
 
     async def reset_to_last_committed(self, *partitions: TopicPartition) -> None:
         """Go back to the committed offsets after an aborted transaction, to read its input again.
-        `auto_offset_reset` applies to a partition without a committed offset."""
+        `auto_offset_reset` applies to a partition without a committed offset. Offline partitions
+        and errors are those of `seek_to_beginning`."""
         self._check_open()
         states = self._subscription.chosen(partitions)
         for state in states:
             state.jump(None)
-        await self._positions.find(states, self.config.default_api_timeout_ms)
+        await self._positions.find_served(states, self.config.default_api_timeout_ms)
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record that `poll` returns. If this position is unknown,

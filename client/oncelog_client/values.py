@@ -101,6 +101,18 @@ class PartitionInfo(NamedTuple):
     in_sync_replicas: tuple[int, ...] = ()
     offline_replicas: tuple[int, ...] = ()
 
+    @property
+    def reason_without_leader(self) -> str:
+        """Return the reason why a partition without a leader cannot be used, as text."""
+        reason = "no broker leads it"
+        if self.offline_replicas:
+            nodes = ", ".join(map(str, self.offline_replicas))
+            reason += (
+                f": offline on broker {nodes} (the broker has stopped, its disk has failed, or "
+                "the partition's files are damaged; the broker's log names the cause)"
+            )
+        return reason
+
 
 class Node(NamedTuple):
     """A broker and the address for clients."""

@@ -19,6 +19,7 @@ from oncelog_client.cli.connecting import Target, connected, target, timeout_whe
 from oncelog_client.cli.escaping import json_text
 from oncelog_client.cli.failures import Failed, Interrupted
 from oncelog_client.cli.interrupts import Stop
+from oncelog_client.cli.late_partitions import LatePartitions, leaderless, note_leaderless
 from oncelog_client.cli.names import INT32_MAX, INT64_MAX, NAME, PARTITION
 from oncelog_client.cli.options import (
     connection_options,
@@ -165,9 +166,9 @@ def consume(
             stop.words = printed.summary
             try:
                 async with connected(consumer, where.give_up_after):
-                    bounds = await _chosen(consumer, where, settings, selection, flags)
+                    chosen = await _chosen(consumer, where, settings, selection, flags)
                     try:
-                        reading = _print(consumer, line, flags, bounds, printed)
+                        reading = _print(consumer, line, flags, chosen, printed)
                         await watched(consumer, reading, timeout_s, stop.event)
                     except Failed:
                         # No broker can be reached for a commit or for LeaveGroup.
@@ -245,9 +246,9 @@ async def _chosen(
     settings: dict[str, Any],
     selection: Selection,
     flags: dict[str, Any],
-) -> Bounds | None:
+) -> Bounds | LatePartitions | None:
     """Subscribe to the topics or assign their partitions. Return the offsets at which reading ends,
-    or None if reading has no end."""
+    or the partitions that are read later, or None without both."""
     if not flags["topic"]:
         await consumer.subscribe(flags["names"])
         return None
@@ -298,13 +299,15 @@ async def _point(
         if not partitions:
             raise click.ClickException(f"there is no {flags['topic']}-{flags['partition']}")
     await consumer.assign(partitions)
-    offset = flags["offset"] or ("earliest" if flags["from_beginning"] else "latest")
-    if offset == "earliest":
+    if flags["offset"] is None:
+        # `auto_offset_reset` is the start of each partition, when the partition has a leader.
+        note_leaderless(await leaderless(consumer, partitions))
+    elif flags["offset"] == "earliest":
         await consumer.seek_to_beginning()
-    elif offset == "latest":
+    elif flags["offset"] == "latest":
         await consumer.seek_to_end()
     else:
-        consumer.seek(partitions[0], int(offset))
+        consumer.seek(partitions[0], int(flags["offset"]))
 
 
 @dataclass(slots=True)
@@ -335,12 +338,14 @@ async def _print(
     consumer: Consumer,
     line: Callable[[ConsumerRecord], bytes],
     flags: dict[str, Any],
-    bounds: Bounds | None,
+    chosen: Bounds | LatePartitions | None,
     printed: Printed,
 ) -> None:
     """Print records until `max_messages` records are printed, all partitions are at their ends, or
     `timeout_ms` passes without a record. The caller cancels this call after a signal."""
     limit, timeout_ms = flags["max_messages"], flags["timeout_ms"]
+    bounds = chosen if isinstance(chosen, Bounds) else None
+    late = chosen if isinstance(chosen, LatePartitions) else None
     poll_ms = timeout_ms or (POLL_MS if bounds is None else BOUNDED_POLL_MS)
     printed.is_begun = True
     if bounds is not None and printed.uncommitted is not None:
@@ -352,6 +357,8 @@ async def _print(
         while limit is None or printed.count < limit:
             if bounds is not None and await bounds.reached(consumer):
                 break
+            if late is not None:
+                await late.begin(consumer)
             most = consumer.config.max_poll_records
             rest = most if limit is None else min(limit - printed.count, most)
             records = await consumer.poll(poll_ms, max_records=rest)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.late_partitions import LatePartitions, leaderless, note_leaderless
 from oncelog_client.cli.offset_ranges import END, START, Range, parse_range, resolve
 from oncelog_client.cli.partitions import parse_partitions
 from oncelog_client.consumer import Consumer
@@ -67,26 +68,42 @@ class Selection:
 
     async def point(
         self, consumer: Consumer, partitions: Iterable[TopicPartition]
-    ) -> Bounds | None:
+    ) -> Bounds | LatePartitions:
         """Assign the partitions that `-p` selects, by default all. Move to the start of reading.
-        Return the ends, or None if reading has no end.
+        Return the ends, or, if reading has no end, the partitions that have no leader yet.
 
         If `-o` is not given, `-e` or --from-beginning starts at the first record. If none of these
         flags is given, reading starts at the present end. Raises Failed for a partition that does
-        not exist.
+        not exist, and RetriableError for a partition without a leader if reading has an end, or if
+        no partition has a leader.
         """
         chosen = self._chosen(list(partitions))
         await consumer.assign(chosen)
+        first, last = self._of()
 
         async def lookup(
             specs: Mapping[TopicPartition, Any],
         ) -> Mapping[TopicPartition, OffsetAndTimestamp]:
             return await _looked_up(consumer, specs)
 
-        first, last = self._of()
-        for partition, offset in (await resolve(lookup, chosen, first)).items():
-            consumer.seek(partition, offset)
-        return None if last is None else Bounds(await resolve(lookup, chosen, last))
+        async def start(wanted: Sequence[TopicPartition]) -> None:
+            for partition, offset in (await resolve(lookup, wanted, first)).items():
+                consumer.seek(partition, offset)
+
+        if last is not None:
+            await start(chosen)
+            return Bounds(await resolve(lookup, chosen, last))
+        rows = await leaderless(consumer, chosen)
+        waiting = [TopicPartition(row.topic, row.partition) for row in rows]
+        if len(waiting) < len(chosen):
+            note_leaderless(rows)
+            chosen = [partition for partition in chosen if partition not in waiting]
+        else:
+            waiting = []
+        for partition in waiting:
+            consumer.pause(partition)
+        await start(chosen)
+        return LatePartitions(waiting, start)
 
     def _of(self) -> Range:
         found = self._range

@@ -64,14 +64,9 @@ class Metadata(NamedTuple):
         has the partition, else the topic's error or UNKNOWN_TOPIC_OR_PARTITION."""
         info = self.partition(partition)
         if info is not None:
-            reason = "no broker leads it"
-            if info.offline_replicas:
-                nodes = ", ".join(map(str, info.offline_replicas))
-                reason += (
-                    f": offline on broker {nodes} (the broker has stopped, its disk has failed, or "
-                    "the partition's files are damaged; the broker's log names the cause)"
-                )
-            return error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition}: {reason}")
+            return error_for(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"{partition}: {info.reason_without_leader}"
+            )
         topic = self.topics.get(partition.topic)
         if topic is not None and topic.usable:
             reason = f"the topic has only the partitions 0 to {len(topic.partitions) - 1}"

@@ -97,6 +97,29 @@ class Positions:
         wanted = list(states)
         await self._cluster.retry(lambda: self._attempt(wanted), timeout_ms)
 
+    async def find_served(self, states: Iterable[Assigned], timeout_ms: float) -> None:
+        """Find the positions as `find` does, but without waiting for offline partitions if another
+        partition has its position: `find_soon` finds the positions of the offline partitions when
+        they have leaders. Kafka's consumer moves its positions in `poll`, so that there an offline
+        partition delays no other partition."""
+        wanted = list(states)
+
+        async def attempt() -> None:
+            try:
+                await self._attempt(wanted)
+            except RetriableError:
+                missing = [state for state in wanted if state.position is None]
+                if len(missing) == len(wanted) or not all(map(self._is_offline, missing)):
+                    raise
+
+        await self._cluster.retry(attempt, timeout_ms)
+
+    def _is_offline(self, state: Assigned) -> bool:
+        """Return True if no broker leads the partition, because brokers cannot use its log. A new
+        topic has no leaders for a moment either, but no broker that cannot use the log."""
+        info = self._cluster.metadata.partition(state.partition)
+        return info is not None and info.leader is None and bool(info.offline_replicas)
+
     async def _attempt(self, states: Iterable[Assigned]) -> None:
         """Make one attempt to find missing positions: committed offsets first, then
         `auto_offset_reset`.
