@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
@@ -15,8 +16,9 @@ from oncelog_client.admin import (
     ConfigSource,
     ResourceType,
 )
-from oncelog_client.cli.commands import Tool
+from oncelog_client.cli.commands import Tool, suggestion
 from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.names import INT32_MAX, NAME
 from oncelog_client.cli.options import (
     connection_options,
@@ -37,6 +39,8 @@ ALTERED_COLUMNS: Final = (*COLUMNS[:2], Column("Old value", "id"), COLUMNS[2])
 # The name of the settings of all brokers, and how it is shown.
 ALL_BROKERS: Final = ""
 EVERY: Final = "(all)"
+# The settings of one listener have this prefix. A description lists only those that are set.
+LISTENER_PREFIX: Final = "listener.name."
 ENTITIES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
 # Without --all, --describe shows settings from these sources: the dynamic settings, as
 # kafka-configs does.
@@ -112,6 +116,8 @@ def config(
         changes = [AlterConfigOp(key, value) for key, value in added.items()]
         changes += [AlterConfigOp(key, None, "delete") for key in deleted]
         before = await admin.describe_configs(resources) if resources else {}
+        for resource in resources:
+            await _check_deleted(admin, resource, deleted, before[resource])
         await admin.alter_configs(dict.fromkeys(resources, changes))
         after = await admin.describe_configs(resources) if deleted and resources else before
         altered = [
@@ -127,6 +133,24 @@ def config(
         show(ALTERED_COLUMNS, altered, output=flags["output"], empty="nothing to alter")
 
     ask(call)
+
+
+async def _check_deleted(
+    admin: Admin, resource: ConfigResource, names: list[str], present: Mapping[str, ConfigEntry]
+) -> None:
+    """Raise Failed if a setting to delete is unknown. Brokers ignore an unknown name, so that a
+    mistyped name would look like a success."""
+    known = {*present}
+    if resource.name == ALL_BROKERS and not known.issuperset(names):
+        # The description of all brokers has only what was set for all.
+        nodes = (await admin.describe_cluster()).nodes
+        broker = ConfigResource(ResourceType.BROKER, str(nodes[0].node_id))
+        known |= {*(await admin.describe_configs([broker]))[broker]}
+    for name in names:
+        if name not in known and not name.startswith(LISTENER_PREFIX):
+            kind = resource.type.name.lower()
+            near = suggestion(name, sorted(known))
+            raise Failed(f"--delete-config {name}: a {kind} has no setting of this name.{near}")
 
 
 def _entity(flags: dict[str, Any]) -> tuple[ResourceType, str | None]:

@@ -36,6 +36,34 @@ def test_a_bad_value_is_refused_with_the_brokers_reason(
     assert "retention.ms" in command_line.refused("config", *flags)
 
 
+@pytest.mark.parametrize("entity", ["topic", "broker", "broker-defaults"])
+def test_an_unknown_name_to_delete_is_refused_with_the_nearest_name(
+    command_line: CommandLine, topic: str, entity: str
+) -> None:
+    """A former defect: the call looked like a success. Brokers ignore the name, Kafka's too."""
+    flags = {
+        "topic": ("--topic", topic),
+        "broker": ("--broker", "1"),
+        "broker-defaults": ("--broker-defaults",),
+    }[entity]
+    typo, near = ("retention.mss", "retention.ms")
+    if entity != "topic":
+        typo, near = f"log.{typo}", f"log.{near}"
+    refused = command_line.refused("config", "--alter", *flags, "--delete-config", typo)
+    assert f"{typo}: a {entity.partition('-')[0]} has no setting of this name" in refused
+    assert f"Did you mean '{near}'?" in refused
+
+
+def test_a_setting_that_is_not_set_is_deleted_without_an_error(
+    command_line: CommandLine, topic: str
+) -> None:
+    for flags in (
+        ("--topic", topic, "--delete-config", "retention.ms"),
+        ("--broker-defaults", "--delete-config", "log.retention.ms"),
+    ):
+        assert flags[-1] in command_line.text("config", "--alter", *flags)
+
+
 def test_the_settings_of_a_broker_are_shown(command_line: CommandLine) -> None:
     shown = command_line.json("config", "--describe", "--entity-type", "brokers", "--all")
     assert "num.partitions" in {row["name"] for row in shown}
