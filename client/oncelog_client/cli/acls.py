@@ -203,7 +203,7 @@ def remove(
     "explain",
     examples=[
         "acls explain --principal User:alice --operation read --topic orders",
-        "acls explain --principal User:etl --host 10.0.0.7 --operation write --group g",
+        "acls explain --principal User:etl --host 10.0.0.7 --operation read --group g",
     ],
 )
 @connection_options
