@@ -54,6 +54,20 @@ TIMEOUT_MS = 4_000
 COMMIT_TIMEOUT_MS = 2_000
 
 
+async def test_a_timeout_above_the_brokers_limit_is_refused_with_the_name_of_the_limit(
+    bootstrap: str, name: str
+) -> None:
+    refused_ms = 900_001
+    limit = f"transaction.timeout.ms={refused_ms}: the broker allows at most transaction.max"
+    producer = Producer(bootstrap, transactional_id=name, transaction_timeout_ms=refused_ms)
+    async with producer:
+        with pytest.raises(FatalError, match=limit):
+            await producer.init_transactions()
+    async with Admin(bootstrap) as admin:
+        with pytest.raises(FatalError, match=limit):
+            await admin.init_producer(name, transaction_timeout_ms=refused_ms)
+
+
 @pytest_asyncio.fixture
 async def transactional(bootstrap: str, name: str) -> AsyncIterator[Producer]:
     async with Producer(bootstrap, transactional_id=name) as producer:

@@ -157,6 +157,12 @@ def _refusal(request: object, response: object, code: int, what: str) -> str:
             f"{what}: two-phase commit needs transaction.two.phase.commit.enable=true on the "
             "broker, and the right to it"
         )
+    if code == ErrorCode.INVALID_TRANSACTION_TIMEOUT and isinstance(request, InitProducerIdRequest):
+        return (
+            f"{what}: transaction.timeout.ms={request.transaction_timeout_ms}: the broker allows "
+            "at most transaction.max.timeout.ms. Set a shorter timeout, or raise the broker's "
+            "setting"
+        )
     resources = refused_resources(request, response, code)
     return f"{what}: {resources}" if resources else what
 
