@@ -20,6 +20,7 @@ class ConnectCause(Enum):
     TIMED_OUT = "no connection in time"
     SILENT = "accepts connections, but does not respond"
     CLOSED = "closed the connection before it responded"
+    NEEDS_SASL = "closed the connection at the first request: its listener probably needs SASL"
     HTTP = "responds, but not in Kafka's protocol (HTTP)"
     SSH = "responds, but not in Kafka's protocol (SSH)"
     TLS = "responds, but not in Kafka's protocol (TLS)"

@@ -13,8 +13,9 @@ from typing import Any, Final
 import pytest
 
 from oncelog_client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from oncelog_client.cli.connecting import unreachable
 from oncelog_client.connect_failures import ConnectCause
-from oncelog_client.errors import AuthenticationError, ConnectError, KafkaError
+from oncelog_client.errors import AuthenticationError, ConnectError, KafkaError, RetriableError
 from oncelog_client.io.connection import Connection
 from tests.harness.certificates import PASSWORD as STORE_PASSWORD
 from tests.harness.certificates import Certificates
@@ -205,6 +206,21 @@ async def test_a_plain_client_at_a_listener_with_sasl_gets_a_hint(
         await Admin(secured_kafka.addresses["SASL_PLAINTEXT"]).start(
             timeout_ms=3_000, fail_fast=True
         )
+
+
+@pytest.mark.parametrize(
+    ("client", "listener"), [("PLAINTEXT", "SASL_PLAINTEXT"), ("SSL", "SASL_SSL")]
+)
+async def test_a_client_without_sasl_at_a_listener_with_sasl_fails_at_once(
+    secured_kafka: SecuredKafka, client: str, listener: str
+) -> None:
+    """A former defect: at the deadline, the error said that no broker was running."""
+    settings = secured_kafka.client_settings(client, None)
+    with pytest.raises(RetriableError) as caught:
+        await Admin(secured_kafka.addresses[listener], **settings).start(fail_fast=True)
+    assert [failure.cause for failure in caught.value.failures] == [ConnectCause.NEEDS_SASL]
+    said = unreachable(caught.value, Admin(secured_kafka.addresses[listener]).config, 10)
+    assert "its listener probably needs SASL. Set security.protocol to SASL_SSL" in said
 
 
 @pytest.mark.parametrize("kind", ["PKCS12", "JKS"])

@@ -243,6 +243,10 @@ _SECURITY_ADVICE: Final = {
     ConnectCause.TLS: (
         ". Set security.protocol to SSL or SASL_SSL in a file, and name it by --command-config"
     ),
+    ConnectCause.NEEDS_SASL: (
+        ". Set security.protocol to SASL_SSL or SASL_PLAINTEXT, and sasl.mechanism, in a file, and"
+        " name it by --command-config"
+    ),
     ConnectCause.UNTRUSTED: ". Name the certificates to trust by ssl.truststore.location",
     ConnectCause.WRONG_HOST: (
         ". Use a host of its certificate; an empty ssl.endpoint.identification.algorithm accepts"

@@ -63,7 +63,7 @@ _HOPELESS_TOPIC_ERRORS: Final = frozenset(
 
 
 def _is_lasting(error: RetriableError) -> bool:
-    return isinstance(error, ConnectError) and error.is_lasting
+    return bool(error.failures) and all(failure.cause.is_lasting for failure in error.failures)
 
 
 class Cluster:

@@ -409,9 +409,13 @@ class Connection(asyncio.Protocol):
         if self._security.tls is not None:
             self._tls_failure = tls_failure(self.address, exc)
         reason = f": {exc}" if exc else ""
+        failures: tuple[ConnectFailure, ...] = ()
         if self._versions and not self._is_proven and self._security.login is None:
             reason += _NO_ANSWER
-        self._fail(DisconnectedError(f"{shown(self.address)} closed the connection{reason}"))
+            failures = (ConnectFailure(self.address, ConnectCause.NEEDS_SASL),)
+        error = DisconnectedError(f"{shown(self.address)} closed the connection{reason}")
+        error.failures = failures
+        self._fail(error)
         self._lost.set()
 
     def pause_writing(self) -> None:

@@ -107,7 +107,9 @@ def _error(error: KafkaError, *, sent: bool) -> KafkaError:
     """Return a copy of a connection's error for one request. A request that was sent before an
     authentication failed has lost its response, as with a broken connection."""
     if isinstance(error, DisconnectedError) or (sent and isinstance(error, AuthenticationError)):
-        return DisconnectedError(error.message, sent=sent)
+        copy = DisconnectedError(error.message, sent=sent)
+        copy.failures = error.failures if isinstance(error, DisconnectedError) else ()
+        return copy
     if isinstance(error, AuthenticationError):
         return AuthenticationError(error.message, error.code, error.failures)
     return type(error)(error.message, error.code)

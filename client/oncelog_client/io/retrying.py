@@ -60,6 +60,7 @@ def _timed_out(
     timeout_ms: float, failures: tuple[ConnectFailure, ...], last: RetriableError | None
 ) -> TimedOutError:
     """Return the error of an attempt that the deadline ended, with its likely reason."""
+    failures = failures or (() if last is None else last.failures)
     reason = described(failures) if failures else str(last or "")
     error = TimedOutError(
         f"no success within {timeout_ms:g} ms" + (f": {reason}" if reason else "")
