@@ -37,6 +37,7 @@ MAX_ELEMENTS_OF: Final[dict[int, int]] = {
     # Each element takes seven microseconds.
     ApiKey.FIND_COORDINATOR: 6_000,
     ApiKey.DESCRIBE_GROUPS: 6_000,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: 6_000,
     # Each element creates a topic or partitions.
     ApiKey.CREATE_TOPICS: 1_200,
     ApiKey.CREATE_PARTITIONS: 4_000,

@@ -67,6 +67,9 @@ NAMES: Final = (
     "list_partition_reassignments",
     "list_config_resources",
     "update_features",
+    "consumer_group_heartbeat",
+    "consumer_group_describe",
+    "share_group_heartbeat",
     "coordinator_call",
 )
 

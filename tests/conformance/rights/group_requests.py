@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from oncelog_protocol.messages import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -15,6 +17,7 @@ from oncelog_protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    share_group_heartbeat,
     sync_group,
 )
 from tests.conformance.rights.templates import (
@@ -118,4 +121,18 @@ constant(
         ],
     ),
     "delete_offsets",
+)
+constant(
+    consumer_group_heartbeat.ConsumerGroupHeartbeatRequest("pay", subscribed_topic_names=["pay"]),
+    "consumer_group_heartbeat",
+)
+constant(
+    consumer_group_describe.ConsumerGroupDescribeRequest(
+        list(GROUPS), include_authorized_operations=True
+    ),
+    "consumer_group_describe",
+)
+constant(
+    share_group_heartbeat.ShareGroupHeartbeatRequest("pay", subscribed_topic_names=["pay"]),
+    "share_group_heartbeat",
 )

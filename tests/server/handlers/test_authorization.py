@@ -251,14 +251,18 @@ DENIALS: Final = [
     Denial(K.WRITE_TXN_MARKERS, markers_request, CLUSTER_DENIED, (WRITE_ID,)),
     Denial(K.COORDINATOR_CALL, coordinator_call_request, CLUSTER_DENIED, (WRITE_ID,)),
 ]
-# These APIs respond to every client. Their responses leave out what the client may not see.
+# These APIs respond to every client. Their responses leave out what the client may not see, or
+# refuse every request.
 OPEN: Final = {
     ApiKey.API_VERSIONS,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.LIST_GROUPS,
     ApiKey.LIST_TRANSACTIONS,
     ApiKey.SASL_AUTHENTICATE,
     ApiKey.SASL_HANDSHAKE,
+    ApiKey.SHARE_GROUP_HEARTBEAT,
 }
 
 

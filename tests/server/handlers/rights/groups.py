@@ -7,6 +7,8 @@ from typing import Any, Final
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -17,6 +19,7 @@ from oncelog_protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    share_group_heartbeat,
     sync_group,
 )
 from oncelog_server.security.resources import Operation
@@ -38,6 +41,7 @@ from tests.server.handlers.rights.case import (
 
 READ, DESCRIBE = Operation.READ, Operation.DESCRIBE
 UNKNOWN_MEMBER: Final = at("", ErrorCode.UNKNOWN_MEMBER_ID)
+UNSUPPORTED: Final = at("", ErrorCode.UNSUPPORTED_VERSION)
 
 
 def coordinator(key_type: int, key: str) -> Any:
@@ -87,6 +91,17 @@ LEFT: Final = always(
 )
 DESCRIBED: Final = always(describe_groups.DescribeGroupsRequest([GROUP]))
 DELETED: Final = always(delete_groups.DeleteGroupsRequest([GROUP]))
+CONSUMER_BEATEN: Final = always(
+    consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(GROUP, subscribed_topic_names=[TOPIC])
+)
+CONSUMER_DESCRIBED: Final = always(
+    consumer_group_describe.ConsumerGroupDescribeRequest(
+        [GROUP], include_authorized_operations=True
+    )
+)
+SHARE_BEATEN: Final = always(
+    share_group_heartbeat.ShareGroupHeartbeatRequest(GROUP, subscribed_topic_names=[TOPIC])
+)
 LISTED: Final = always(list_groups.ListGroupsRequest())
 
 
@@ -146,6 +161,15 @@ CASES: Final = (
         range(3, 6),
     ),
     Case(K.DESCRIBE_GROUPS, DESCRIBED, (need(group(DESCRIBE), "groups"),)),
+    # The protocols that oncelog does not have are refused before any look at rights.
+    Case(K.CONSUMER_GROUP_HEARTBEAT, CONSUMER_BEATEN, (), UNSUPPORTED),
+    Case(
+        K.CONSUMER_GROUP_DESCRIBE,
+        CONSUMER_DESCRIBED,
+        (),
+        at("groups", ErrorCode.UNSUPPORTED_VERSION),
+    ),
+    Case(K.SHARE_GROUP_HEARTBEAT, SHARE_BEATEN, (), UNSUPPORTED),
     Case(K.DELETE_GROUPS, DELETED, (need(group(Operation.DELETE), "results"),)),
     Case(
         K.LIST_GROUPS,
