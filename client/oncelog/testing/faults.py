@@ -114,7 +114,11 @@ class Faults:
         with socket.socket(socket.AF_UNIX) as control:
             control.settimeout(timeout_s)
             with socket_path(self._data, FAULTS_SOCKET) as path:
-                control.connect(path)
+                try:
+                    control.connect(path)
+                except (ConnectionRefusedError, FileNotFoundError) as error:
+                    sentence = "the broker does not run, or runs without --allow-faults"
+                    raise ConnectionRefusedError(f"{sentence}: restart() it") from error
             control.sendall(json.dumps({"command": command, **arguments}).encode() + b"\n")
             with control.makefile("rb") as responses:
                 line = responses.readline()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from oncelog import KafkaError, NewTopic, Producer
+from oncelog import KafkaError, NewTopic
 from oncelog.testing.broker import Broker, setting_text
 from oncelog.testing.client_thread import CALL_TIMEOUT_S, ClientThread
 from oncelog.testing.clock import Clock
@@ -48,11 +49,16 @@ class Namespace:
         return self._own_broker().clock
 
     def topic(
-        self, name: str, partitions: int = 1, configs: Mapping[str, object] | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        configs: Mapping[str, object] | None = None,
+        *,
+        timeout_s: float = CALL_TIMEOUT_S,
     ) -> Topic:
         """Create a topic. Its `name` begins with the given name. `configs` are settings of the
-        topic. The same name gives the same topic. Raises KafkaError, and ValueError if the topic
-        exists with another number of partitions."""
+        topic. The same name gives the same topic. Raises KafkaError, ValueError if the topic exists
+        with another number of partitions, TimeoutError, and BrokerFailed if no broker runs."""
         if name in self._topics:
             found = self._topics[name]
             if len(found.partitions) != partitions:
@@ -65,7 +71,7 @@ class Namespace:
             admin = await self._thread.admin()
             await admin.create_topics([NewTopic(topic.name, partitions, configs=settings)])
 
-        self._thread.run(create())
+        self._thread.run(create(), timeout_s)
         self._topics[name] = topic
         return topic
 
@@ -90,30 +96,35 @@ class Namespace:
             if member_id not in self._earlier_members
         ]
 
-    def fence(self, transactional_id: str) -> None:
+    def fence(self, transactional_id: str, *, timeout_s: float = CALL_TIMEOUT_S) -> None:
         """Fence the producer of this transactional id, as a new producer with the same id does. An
         open transaction is aborted."""
 
         async def fence() -> None:
             await (await self._thread.admin()).init_producer(transactional_id)
 
-        self._thread.run(fence())
+        self._thread.run(fence(), timeout_s)
 
-    def hang(self, transactional_id: str, topic: Topic | str, value: bytes = b"hanging") -> None:
+    def hang(
+        self,
+        transactional_id: str,
+        topic: Topic | str,
+        value: bytes = b"hanging",
+        *,
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> None:
         """Leave a transaction open, with a record in partition 0 of the topic, as a killed producer
         does. Readers wait behind it until it times out, or until `fence`."""
 
         async def hang() -> None:
-            async with Producer(
-                bootstrap_servers=self.bootstrap_servers, transactional_id=transactional_id
-            ) as producer:
+            async with self._thread.producer(transactional_id) as producer:
                 await producer.init_transactions()
                 await producer.begin_transaction()
-                await producer.send(str(topic), value, partition=0)
-                await producer.flush()
+                delivery = await producer.send(str(topic), value, partition=0)
+                await asyncio.gather(producer.flush(), delivery)
                 await producer.hand_over_transaction()
 
-        self._thread.run(hang())
+        self._thread.run(hang(), timeout_s)
 
     def leftovers(self) -> list[str]:
         """Return a sentence for each open transaction and each member that the test has left."""

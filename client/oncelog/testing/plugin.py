@@ -109,15 +109,15 @@ def oncelog_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def _oncelog_clients() -> Iterator[Callable[[str], ClientThread]]:
+def _oncelog_clients() -> Iterator[Callable[[str, Broker | None], ClientThread]]:
     """Return the client of each broker's address, which the tests share."""
     from oncelog.testing.client_thread import ClientThread
 
     threads: dict[str, ClientThread] = {}
 
-    def of(address: str) -> ClientThread:
+    def of(address: str, broker: Broker | None) -> ClientThread:
         if address not in threads:
-            threads[address] = ClientThread(address)
+            threads[address] = ClientThread(address, broker)
         return threads[address]
 
     yield of
@@ -151,7 +151,7 @@ def oncelog_broker_factory(request: pytest.FixtureRequest) -> Iterator[BrokerFac
 def oncelog(
     request: pytest.FixtureRequest,
     _oncelog_address: str | None,
-    _oncelog_clients: Callable[[str], ClientThread],
+    _oncelog_clients: Callable[[str, Broker | None], ClientThread],
 ) -> Iterator[Namespace]:
     """Topics, transactional ids and groups of this test, on the broker of the session or of the
     marker `oncelog`. All of them are deleted after the test."""
@@ -166,9 +166,9 @@ def oncelog(
     assert address is not None
     with contextlib.ExitStack() as closing:
         if own:
-            thread = closing.enter_context(contextlib.closing(ClientThread(address)))
+            thread = closing.enter_context(contextlib.closing(ClientThread(address, broker)))
         else:
-            thread = _oncelog_clients(address)
+            thread = _oncelog_clients(address, broker)
         namespace = request.node.stash[_NAMESPACE] = Namespace(thread, broker)
         yield namespace
         left = [] if broker is None else _make_whole(broker)

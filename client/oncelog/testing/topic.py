@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from oncelog import Consumer, ConsumerRecord, Producer, TopicPartition
-from oncelog.testing.client_thread import ClientThread
+from oncelog import Consumer, ConsumerRecord, TopicPartition
+from oncelog.testing.client_thread import CALL_TIMEOUT_S, ClientThread
 from oncelog_client.config import IsolationLevel
 
 WAIT_S: Final = 10.0
@@ -35,15 +35,25 @@ class Topic:
     def __str__(self) -> str:
         return self.name
 
-    def produce(self, *values: bytes, key: bytes | None = None, partition: int = 0) -> None:
-        """Write records without a transaction, all to one partition."""
+    def produce(
+        self,
+        *values: bytes,
+        key: bytes | None = None,
+        partition: int = 0,
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> None:
+        """Write records without a transaction, all to one partition. Raises KafkaError,
+        TimeoutError with the last refusal, and BrokerFailed if the broker does not run."""
 
         async def write() -> None:
-            async with Producer(bootstrap_servers=self._thread.bootstrap_servers) as producer:
-                for value in values:
+            async with self._thread.producer() as producer:
+                deliveries = [
                     await producer.send(self.name, value, key=key, partition=partition)
+                    for value in values
+                ]
+                await asyncio.gather(producer.flush(), *deliveries)
 
-        self._thread.run(write())
+        self._thread.run(write(), timeout_s)
 
     def committed(self, count: int | None = None, timeout_s: float = WAIT_S) -> list[bytes | None]:
         """Return the values of the committed records, by partition and offset.

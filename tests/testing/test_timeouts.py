@@ -1,0 +1,70 @@
+"""Calls of `oncelog.testing` that cannot succeed end with their reason."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from oncelog import KafkaError
+from oncelog.testing import Broker, BrokerFailed, Namespace
+from oncelog.testing.client_thread import ClientThread
+
+
+@pytest.fixture
+def namespace() -> Iterator[Namespace]:
+    """A namespace on a broker of its own."""
+    with (
+        Broker() as broker,
+        closing(ClientThread(broker.bootstrap_servers, broker)) as thread,
+    ):
+        yield Namespace(thread, broker)
+
+
+def test_a_timeout_names_the_last_refusal(namespace: Namespace) -> None:
+    topic = namespace.topic("invoices", 2)
+    namespace.faults.disk_full(str(topic))
+    with pytest.raises(TimeoutError, match=r"after \d\.\d s: KAFKA_STORAGE_ERROR.*No space left"):
+        topic.produce(b"1", timeout_s=2)
+    with pytest.raises(TimeoutError, match=r"after \d\.\d s: KAFKA_STORAGE_ERROR.*No space left"):
+        namespace.hang(namespace.id("billing"), topic, timeout_s=2)
+
+
+def test_a_timeout_on_a_paused_broker_has_a_reason(namespace: Namespace) -> None:
+    assert namespace.broker is not None
+    namespace.broker.pause()
+    calls = (
+        lambda: namespace.topic("more", timeout_s=0.5),
+        lambda: namespace.fence("billing", timeout_s=0.5),
+    )
+    for call in calls:
+        with pytest.raises(TimeoutError, match="has sent no response"):
+            call()
+    namespace.broker.resume()
+
+
+def test_a_call_to_a_killed_broker_fails_at_once(namespace: Namespace) -> None:
+    assert namespace.broker is not None
+    topic = namespace.topic("invoices")
+    namespace.broker.kill()
+    began_s = time.monotonic()
+    for call in (topic.produce, topic.committed, lambda: namespace.topic("more")):
+        with pytest.raises(BrokerFailed, match=r"^the broker .* does not run: restart\(\) it$"):
+            call()
+    with pytest.raises(ConnectionRefusedError, match=r"does not run.*: restart\(\) it"):
+        namespace.faults.disk_full()
+    assert time.monotonic() - began_s < 5
+    namespace.broker.restart()
+    topic.produce(b"1")
+    assert topic.committed() == [b"1"]
+
+
+def test_a_refused_record_is_an_error(namespace: Namespace) -> None:
+    topic = namespace.topic("invoices")
+    with (
+        namespace.faults.fail("Produce", "TOPIC_AUTHORIZATION_FAILED"),
+        pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"),
+    ):
+        topic.produce(b"1")
