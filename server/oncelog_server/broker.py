@@ -113,22 +113,15 @@ class Broker:
         checks = StartChecks(self.settings, self._environment)
         self.metadata, next_producer_id = await checks.open_metadata(meta)
         self._dynamic_settings = DynamicSettings(self.settings, self.metadata.image)
-        identity = checks.check_identity(meta, self.metadata.image, next_producer_id)
+        checks.check_identity(meta, self.metadata.image, next_producer_id)
         was_clean = self.directory.has_clean_mark()
         clean_stop_epoch = self.directory.clean_stop_epoch()
         self._producer_ids = ProducerIdSupply(self.metadata, self._tasks, next_producer_id)
         self._build(was_clean)
-        try:
-            self.security.check_users()
-            endpoints = await self._bind()
-            self._metrics = await self._bind_metrics()
-        except (OSError, ValueError):
-            await self.metadata.stop()
-            with suppress(OSError):  # the first error is raised, not one of `unmake`
-                self.directory.unmake()
-            raise
+        endpoints = await self._bind_all(is_new=meta is None)
         # The checks come first, because a refused start must change nothing.
         folders = await self._folders(checks)
+        identity = meta or checks.new_identity(self.metadata.image)
         self.directory.take_clean_mark()
         newer = NewerLogs(next_producer_id)
         self._replica_manager.open_all(self.metadata.image, folders, newer)
@@ -167,6 +160,22 @@ class Broker:
             clean=was_clean or meta is None,
             ms=self._clock.monotonic_ms() - started_ms,
         )
+
+    async def _bind_all(self, *, is_new: bool) -> Sequence[Endpoint]:
+        """Bind all listeners. For a new directory, then wait until the broker's id is free. If this
+        fails, leave the directory as it was."""
+        try:
+            self.security.check_users()
+            endpoints = await self._bind()
+            self._metrics = await self._bind_metrics()
+            if is_new and self.settings.has_metadata_elsewhere:
+                await self.metadata.membership.await_free_id()
+        except (OSError, ValueError):
+            await self.metadata.stop()
+            with suppress(OSError):  # the first error is raised, not one of `unmake`
+                self.directory.unmake()
+            raise
+        return endpoints
 
     async def _folders(self, checks: StartChecks) -> Folders:
         """Return the partitions on disk. If a check refuses them, stop the metadata and raise."""

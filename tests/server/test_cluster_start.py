@@ -19,7 +19,7 @@ from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import Settings
 from oncelog_server.data_directory.ownership import NeedsRecovery
 from oncelog_server.environment import OsEnvironment
-from oncelog_server.metadata.membership import IdInUse
+from oncelog_server.metadata.membership import IdInUse, Membership
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.storage.layout import (
     CLEAN_SHUTDOWN,
@@ -326,7 +326,8 @@ async def test_b22_a_broker_with_an_id_in_use_leaves_its_directory_as_it_was(
     async with started(tmp_path / "old", found):
         pass
     mark = (tmp_path / "old" / CLEAN_SHUTDOWN).read_bytes()
-    async with started(tmp_path / "first", found):
+    async with started(tmp_path / "first", found) as first:
+        await first.metadata.create_topics([NewTopic("t", 3)])
         for name in ("new", "old"):
             environment = Elsewhere(tmp_path / name, found)
             with pytest.raises(IdInUse, match="id 1 is registered already"):
@@ -334,6 +335,56 @@ async def test_b22_a_broker_with_an_id_in_use_leaves_its_directory_as_it_was(
             environment.close()
     assert content(tmp_path / "new") == {}
     assert (tmp_path / "old" / CLEAN_SHUTDOWN).read_bytes() == mark
+
+
+async def test_a_new_directory_stays_empty_while_another_broker_has_the_id(tmp_path: Path) -> None:
+    """A kill during the wait leaves a directory that another broker can use."""
+    found, new = store(), tmp_path / "new"
+    async with started(tmp_path / "first", found) as first:
+        await first.metadata.create_topics([NewTopic("t", 3)])
+        environment = Elsewhere(new, found)
+        waiting = Broker(settings_of(new, 1, timeout_ms=600_000), environment)
+        with structlog.testing.capture_logs() as logged:
+            start = asyncio.create_task(waiting.start())
+            await until(lambda: any("in use" in event["event"] for event in logged))
+        assert [path.name for path in new.iterdir()] == [LOCK]
+        start.cancel()
+        await asyncio.wait([start])
+        environment.close()
+        assert [path.name for path in new.iterdir()] == [LOCK]
+        async with started(new, found, 5):
+            assert set(first.metadata.image.brokers) == {1, 5}
+
+
+async def test_an_id_that_another_start_takes_at_the_same_time_leaves_no_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other broker registers after this start has found the id free."""
+    found = store()
+    async with started(tmp_path / "first", found) as first:
+        await first.metadata.create_topics([NewTopic("t", 3)])
+        (tmp_path / "new").mkdir()
+        (tmp_path / "new" / "lost+found").mkdir()
+        environment = Elsewhere(tmp_path / "new", found)
+        broker = Broker(settings_of(tmp_path / "new", 1), environment)
+
+        async def finds_it_free(member: Membership) -> None: ...
+
+        monkeypatch.setattr(Membership, "await_free_id", finds_it_free)
+        with pytest.raises(IdInUse):
+            await broker.start()
+        environment.close()
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["lost+found"]
+
+
+async def test_the_directory_of_another_broker_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    found = store()
+    async with started(tmp_path, found):
+        pass
+    text = await refused(tmp_path, found, 5)
+    assert "belongs to node 1 of cluster" in text
+    assert "not to node 5" in text
+    assert "a data directory of its own (log.dirs or --data), or set node.id=1" in text
 
 
 async def test_a_damaged_revision_of_the_cluster_is_named(tmp_path: Path) -> None:

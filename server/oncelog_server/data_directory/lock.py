@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -40,6 +41,7 @@ from oncelog_server.storage.layout import (
     METADATA_FILE,
     METADATA_NAME,
     RECOVERY_POINT_CHECKPOINT,
+    parse_partition_directory,
 )
 
 log = structlog.get_logger("oncelog.storage")
@@ -80,6 +82,8 @@ class DataDirectory:
         self._lock: int | None = None
         self._was_there = True
         self._was_empty = False
+        # The names in the directory before this start.
+        self._found: frozenset[str] = frozenset()
 
     def lock(self) -> None:
         """Lock the directory, and create it first if it does not exist. Raises ForeignDirectory if
@@ -93,6 +97,8 @@ class DataDirectory:
             self._was_empty = not any(
                 (self.path / name).exists() for name in (METADATA_FILE, CLUSTER_REVISION)
             )
+            if self._was_there:
+                self._found = frozenset(os.listdir(self.path))
             self.path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         except OSError as error:
             raise self._unusable(error) from error
@@ -123,7 +129,8 @@ class DataDirectory:
         )
 
     def unmake(self) -> None:
-        """Delete oncelog's files after a refused first start in a new or empty directory.
+        """Delete oncelog's files after a refused first start in a new or empty directory. Of the
+        folders of partitions, delete those that this start has created.
 
         Raises OSError.
         """
@@ -132,6 +139,8 @@ class DataDirectory:
         for path in self.path.iterdir():
             if path.name in _OF_A_START or path.name.startswith(METADATA_NAME):
                 path.unlink()
+            elif path.name not in self._found and parse_partition_directory(path.name) is not None:
+                shutil.rmtree(path)
         if not self._was_there:
             self.path.rmdir()
 

@@ -24,6 +24,7 @@ from oncelog_server.exit_monitor.revocation import Revocation
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from oncelog_server.exit_monitor.pipe import Monitored
+    from oncelog_server.exit_monitor.revocation import Outcome
 
 _READ = 65_536
 _STDERR = 2
@@ -43,32 +44,40 @@ def run(source: int) -> None:
         if revocation is None and received.monitored is not None:
             revocation = Revocation(received.monitored)
     if revocation is not None and received.monitored is not None and received.lease_id != NO_LEASE:
-        _end(revocation, received.monitored, received.lease_id)
+        _end(revocation, received, received.monitored)
 
 
-def _end(revocation: Revocation, monitored: Monitored, lease_id: int) -> None:
+def _end(revocation: Revocation, received: Received, monitored: Monitored) -> None:
     """End the lease, and print the outcome of the first attempt. Make no attempt after PATIENCE_S,
-    or when the lease has ended by itself."""
+    or when the lease has ended by itself.
+
+    The lease is that of this broker's own registration: another process with the same broker id has
+    another lease, which this monitor never gets.
+    """
     ends_s = time.monotonic() + min(monitored.session_s, PATIENCE_S)
-    failure = revocation.try_once(lease_id)
-    _say(monitored, failure)
-    while failure and time.monotonic() + RETRY_S <= ends_s:
+    outcome = revocation.try_once(received.lease_id)
+    if received.is_registered:
+        _say(monitored, outcome)
+    # A supervisor may read standard error to its end before it starts the broker again.
+    os.dup2(sys.stdout.fileno(), sys.stderr.fileno())
+    while outcome.failure and time.monotonic() + RETRY_S <= ends_s:
         time.sleep(RETRY_S)
-        failure = revocation.try_once(lease_id)
+        outcome = revocation.try_once(received.lease_id)
 
 
-def _say(monitored: Monitored, failure: str) -> None:
-    """Print the outcome to the broker's standard error, because the broker no longer can. Then
-    close this stream: a supervisor may read the stream to its end before it starts the broker
-    again."""
+def _say(monitored: Monitored, outcome: Outcome) -> None:
+    """Print the outcome to the broker's standard error, because the broker no longer can. Print
+    nothing if the registration had ended before."""
     text = f"the process of broker {monitored.broker_id} has ended, and was still registered: "
-    if failure:
-        text += "its registration ends with its session, or as soon as etcd responds: " + failure
-    else:
+    if outcome.failure:
+        text += "its registration ends with its session, or as soon as etcd responds: "
+        text += outcome.failure
+    elif outcome.was_alive:
         text += "its registration has ended now"
+    else:
+        return
     with suppress(OSError):  # the reader of standard error has ended too
         sys.stderr.write(f"oncelog: {text}\n")
-    os.dup2(sys.stdout.fileno(), sys.stderr.fileno())
 
 
 def _close_inherited() -> None:

@@ -1,5 +1,6 @@
 """The lines that a broker writes to its exit monitor. The first line has all values that the
-monitor needs to call etcd. Each later line has the id of a lease, which replaces the one before."""
+monitor needs to call etcd. Each later line has the id of a lease, which replaces the one before, or
+says that the lease holds the broker's registration."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 NO_LEASE = 0
 _END = b"\n"
+_REGISTERED = b"registered"
+REGISTERED_LINE = _REGISTERED + _END
 
 
 class Monitored:
@@ -50,6 +53,7 @@ class Received:
     def __init__(self) -> None:
         self.monitored: Monitored | None = None
         self.lease_id = NO_LEASE
+        self.is_registered = False
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
@@ -59,5 +63,8 @@ class Received:
         for line in lines:
             if self.monitored is None:
                 self.monitored = Monitored(**json.loads(line))
+            elif line == _REGISTERED:
+                self.is_registered = True
             else:
                 self.lease_id = int(line)
+                self.is_registered = False

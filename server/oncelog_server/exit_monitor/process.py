@@ -10,7 +10,7 @@ import structlog
 
 from oncelog_protocol.secret import Secret
 from oncelog_server.etcd.opening import tls_settings
-from oncelog_server.exit_monitor.pipe import NO_LEASE, Monitored, lease_line
+from oncelog_server.exit_monitor.pipe import NO_LEASE, REGISTERED_LINE, Monitored, lease_line
 from oncelog_server.settings.etcd_addresses import parse_addresses
 from oncelog_server.settings.model import Settings
 
@@ -50,6 +50,7 @@ class ExitMonitorProcess(asyncio.SubprocessProtocol):
         self._monitored = monitored
         self._loop = asyncio.get_running_loop()
         self._lease_id = NO_LEASE
+        self._is_registered = False
         self._transport: asyncio.SubprocessTransport | None = None
         self._starting: asyncio.Task[None] | None = None
         self._restart: asyncio.TimerHandle | None = None
@@ -79,8 +80,14 @@ class ExitMonitorProcess(asyncio.SubprocessProtocol):
 
     def keep(self, lease_id: int) -> None:
         self._lease_id = lease_id
+        self._is_registered = False
         if self._transport is not None:
             self._write(lease_line(lease_id))
+
+    def registered(self) -> None:
+        self._is_registered = True
+        if self._transport is not None:
+            self._write(REGISTERED_LINE)
 
     async def close(self) -> None:
         self._is_closed = True
@@ -107,6 +114,8 @@ class ExitMonitorProcess(asyncio.SubprocessProtocol):
         self._write(self._monitored.line())
         if self._lease_id != NO_LEASE:
             self._write(lease_line(self._lease_id))
+        if self._is_registered:
+            self._write(REGISTERED_LINE)
 
     def _write(self, data: bytes) -> None:
         assert self._transport is not None

@@ -25,6 +25,15 @@ _LEASE_NOT_FOUND = b"requested lease not found"
 _READ = 65_536
 
 
+class Outcome:
+    """The outcome of an attempt. `failure` is "" if the lease has ended. `was_alive` is True if
+    this attempt has ended it."""
+
+    def __init__(self, failure: str, *, was_alive: bool = False) -> None:
+        self.failure = failure
+        self.was_alive = was_alive
+
+
 class Revocation:
     """Ends leases of one broker."""
 
@@ -39,32 +48,32 @@ class Revocation:
             with suppress(OSError, ValueError):
                 self._context()
 
-    def try_once(self, lease_id: int) -> str:
-        """End a lease at the first member that does so. Return "", or what the last member has
+    def try_once(self, lease_id: int) -> Outcome:
+        """End a lease at the first member that does so. A failure is what the last member has
         responded."""
-        failure = ""
+        outcome = Outcome("")
         for host, port, has_tls in self._members:
             try:
-                failure = self._end(host, port, lease_id, has_tls=has_tls)
+                outcome = self._end(host, port, lease_id, has_tls=has_tls)
             except (OSError, ValueError) as error:  # ValueError: an invalid certificate, or no HTTP
-                failure = f"{host}:{port}: {error}"
-            if not failure:
+                outcome = Outcome(f"{host}:{port}: {error}")
+            if not outcome.failure:
                 break
-        return failure
+        return outcome
 
-    def _end(self, host: str, port: int, lease_id: int, *, has_tls: bool) -> str:
+    def _end(self, host: str, port: int, lease_id: int, *, has_tls: bool) -> Outcome:
         member = _Member(host, port, self._context() if has_tls else None)
         token = ""
         if self._login is not None:
             name, password = self._login
             status, body = member.post(_AUTHENTICATE, {"name": name, "password": password})
             if status != 200:
-                return f"{host}:{port}: HTTP status {status} for the login"
+                return Outcome(f"{host}:{port}: HTTP status {status} for the login")
             token = json.loads(body)["token"]
         status, body = member.post(_REVOKE, {"ID": str(lease_id)}, token)
-        if status == 200 or _LEASE_NOT_FOUND in body:
-            return ""
-        return f"{host}:{port}: HTTP status {status}"
+        if status == 200:
+            return Outcome("", was_alive=True)
+        return Outcome("" if _LEASE_NOT_FOUND in body else f"{host}:{port}: HTTP status {status}")
 
     def _context(self) -> ssl.SSLContext:
         """Return the context, with the certificates that the files have now."""

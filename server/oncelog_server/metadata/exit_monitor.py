@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
+
+NO_LEASE: Final = 0
 
 
 class ExitMonitor(Protocol):
@@ -18,7 +20,12 @@ class ExitMonitor(Protocol):
         ...
 
     def keep(self, lease_id: int) -> None:
-        """Note a new lease. It replaces the one before."""
+        """Note a new lease. It replaces the one before. NO_LEASE says that the lease before has
+        ended."""
+        ...
+
+    def registered(self) -> None:
+        """Note that the lease now holds the registration of this process."""
         ...
 
     async def close(self) -> None:

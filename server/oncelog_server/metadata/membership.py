@@ -30,14 +30,13 @@ from oncelog_server.cluster.store import (
     UnknownOutcome,
     Write,
 )
-from oncelog_server.metadata.exit_monitor import ExitMonitor
+from oncelog_server.metadata.exit_monitor import NO_LEASE, ExitMonitor
 from oncelog_server.metadata.founding import features_of
 from oncelog_server.metadata.image_follower import ImageFollower
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
 
-NO_LEASE: Final = 0
 # Pause before the next look at a broker id that another broker has.
 CONFLICT_PAUSE_S: Final = 0.5
 # Pause after a failed renewal of the registration, from the second failure in a row on.
@@ -130,6 +129,18 @@ class Membership:
             return 0
         return broker.epoch
 
+    async def await_free_id(self) -> None:
+        """Wait until no broker with this broker's id is registered. Call this before a new data
+        directory is written: the id may be that of another broker by mistake.
+
+        Raises IdInUse after `initial.broker.registration.timeout.ms`. Raises OSError if the store
+        fails.
+        """
+        key = records.broker_key(self._broker_id)
+        conflict = _Conflict(self._settings, self._broker_id)
+        while (entry := await self._store.get(key)) is not None:
+            await conflict.wait(broker_image(self._broker_id, entry))
+
     async def register(self, endpoints: Sequence[Endpoint], directory: DirectoryFacts) -> None:
         """Register this broker, and keep the registration until `stop`.
 
@@ -201,22 +212,14 @@ class Membership:
         Without `takes_over`, a registration of another process stays. Two processes with copies of
         one directory would otherwise end each other's leases without end.
         """
-        timeout_s = self._settings.initial_broker_registration_timeout_ms / 1000
-        deadline_s = asyncio.get_running_loop().time() + timeout_s
-        is_logged = False
+        conflict = _Conflict(self._settings, new.broker_id, new.directory_id)
         while (taken := await self._try(new, cluster)) is not None:
             is_ours = takes_over or taken.incarnation == new.incarnation
             if is_ours and taken.lease_id and taken.directory_id == new.directory_id != "":
                 _log.info("an earlier registration ends", broker=new.broker_id, epoch=taken.epoch)
                 await self._store.revoke_lease(taken.lease_id)
                 continue
-            left_s = deadline_s - asyncio.get_running_loop().time()
-            if self.is_alone or left_s <= 0:
-                raise IdInUse(_refusal(new, taken))
-            if not is_logged:
-                is_logged = True
-                _log.warning("the broker's id is in use", reason=_refusal(new, taken))
-            await asyncio.sleep(min(CONFLICT_PAUSE_S, left_s))
+            await conflict.wait(taken, is_final=self.is_alone)
 
     async def _try(self, new: NewRegistration, cluster: Created | None) -> BrokerImage | None:
         """Make one attempt. Return the broker that has the id, None after a success.
@@ -247,6 +250,8 @@ class Membership:
                 _log.info("the outcome of the registration is unknown", reason=str(unknown))
             if result is not None and result.succeeded:
                 self.broker_epoch = result.revision
+                if self._exit_monitor is not None:
+                    self._exit_monitor.registered()
                 # An older image may name leaders that have been replaced since this broker's last
                 # registration ended.
                 await self._follower.reached(result.revision)
@@ -272,6 +277,8 @@ class Membership:
         """End a lease that is not needed any more. It would end by itself."""
         with suppress(OSError):
             await lease.revoke()
+            if self._exit_monitor is not None:
+                self._exit_monitor.keep(NO_LEASE)
 
     # --- the lease
 
@@ -368,11 +375,34 @@ def _registration(broker_id: int, entry: Entry | None) -> Registration | None:
     return None if entry is None else registration(broker_id, entry)
 
 
-def _refusal(new: NewRegistration, taken: BrokerImage) -> str:
-    address = taken.endpoints[0] if taken.endpoints else None
-    at = f" at {address.host}:{address.port}" if address is not None else ""
-    return (
-        f"a broker with id {new.broker_id} is registered already{at}, with the data directory "
-        f"{taken.directory_id or 'of an unknown id'}; this broker has {new.directory_id or 'none'} "
-        "(directory.id of meta.properties). Give each broker another node.id"
-    )
+class _Conflict:
+    """The wait for the end of another broker's registration with the same id."""
+
+    def __init__(self, settings: Settings, broker_id: int, directory_id: str = "") -> None:
+        timeout_s = settings.initial_broker_registration_timeout_ms / 1000
+        self._deadline_s = asyncio.get_running_loop().time() + timeout_s
+        self._broker_id = broker_id
+        self._directory_id = directory_id
+        self._is_logged = False
+
+    async def wait(self, taken: BrokerImage, *, is_final: bool = False) -> None:
+        """Pause before the next look. The first call logs a warning. Raises IdInUse at the end of
+        the timeout, or at once if `is_final`."""
+        left_s = self._deadline_s - asyncio.get_running_loop().time()
+        reason = self._refusal(taken)
+        if is_final or left_s <= 0:
+            raise IdInUse(reason)
+        if not self._is_logged:
+            self._is_logged = True
+            _log.warning("the broker's id is in use", reason=reason)
+        await asyncio.sleep(min(CONFLICT_PAUSE_S, left_s))
+
+    def _refusal(self, taken: BrokerImage) -> str:
+        address = taken.endpoints[0] if taken.endpoints else None
+        at = f" at {address.host}:{address.port}" if address is not None else ""
+        return (
+            f"a broker with id {self._broker_id} is registered already{at}, with the data "
+            f"directory {taken.directory_id or 'of an unknown id'}; this broker has "
+            f"{self._directory_id or 'none'} (directory.id of meta.properties). Give each broker "
+            "another node.id"
+        )

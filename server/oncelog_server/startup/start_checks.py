@@ -155,8 +155,8 @@ class StartChecks:
 
     def check_identity(
         self, meta: MetaProperties | None, image: ClusterImage, next_producer_id: int
-    ) -> MetaProperties:
-        """Check meta.properties, and write it into a new directory. Return it.
+    ) -> None:
+        """Check meta.properties. A new directory has none.
 
         Raises ValueError if the directory belongs to another broker or cluster, NeedsRecovery if
         only meta.properties is missing.
@@ -165,22 +165,26 @@ class StartChecks:
         node_id = self._settings.node_id
         if meta is not None:
             if (meta.cluster_id, meta.node_id) != (image.cluster_id, node_id):
-                hint = ""
-                if self._is_elsewhere and meta.cluster_id != image.cluster_id:
+                hint = ". Give this broker a data directory of its own (log.dirs or --data)"
+                if meta.cluster_id == image.cluster_id:
+                    hint += f", or set node.id={meta.node_id} if this is broker {meta.node_id}"
+                elif self._is_elsewhere:
                     hint = ". Check oncelog.etcd.endpoints and oncelog.etcd.prefix"
                 raise ValueError(
                     f"{path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, not to "
                     f"node {node_id} of {image.cluster_id}{hint}"
                 )
-            return meta
-        if (next_producer_id or image.topics) and not self._is_elsewhere:
+        elif (next_producer_id or image.topics) and not self._is_elsewhere:
             raise NeedsRecovery(path, f"{path} holds data of oncelog, but no {META_PROPERTIES}")
+
+    def new_identity(self, image: ClusterImage) -> MetaProperties:
+        """Write meta.properties into a new directory, and return it."""
         files = self._environment.files
         if self._is_elsewhere:
             seen = SeenRevision(image.revision, image.restored_at)
             self._directory.keep_cluster_revision(seen, files)
         directory_id = uuid_to_string(self._environment.new_uuid())
-        fresh = MetaProperties(image.cluster_id, node_id, directory_id)
+        fresh = MetaProperties(image.cluster_id, self._settings.node_id, directory_id)
         self._directory.write_meta_properties(files, fresh)
         return fresh
 

@@ -45,6 +45,8 @@ def test_a_refused_first_start_changes_no_file(tmp_path: Path) -> None:
     directory.lock()
     (made / META_PROPERTIES).touch()
     (made / f"{METADATA_NAME}-copy").touch()
+    (made / "t-0").mkdir()
+    (made / "t-0" / "00000000000000000000.log").touch()
     directory.unmake()
     assert not made.exists()
     directory.release()

@@ -17,12 +17,17 @@ from oncelog_server.config import load_settings
 from oncelog_server.exit_monitor.process import ExitMonitorProcess, monitored
 from tests.server.metadata.brokers import until
 
+# The argument for a lease that holds no registration.
+UNREGISTERED = "unregistered"
+
 
 async def main(lease_id: int, assignments: list[str]) -> None:
-    settings = load_settings(assignments=assignments).settings
+    settings = load_settings(assignments=[text for text in assignments if "=" in text]).settings
     monitor = ExitMonitorProcess(monitored(settings))
     monitor.start()
     monitor.keep(lease_id)
+    if UNREGISTERED not in assignments:
+        monitor.registered()
     await until(lambda: monitor._transport is not None)
     sys.stdout.write(json.dumps([*children()]) + "\n")
     sys.stdout.flush()

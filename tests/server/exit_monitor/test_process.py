@@ -26,7 +26,7 @@ from tests.harness.etcd_fixtures import etcd_program, real_etcd
 from tests.harness.repository import ROOT
 from tests.harness.waiting import wait_until
 from tests.server.exit_monitor import dying_broker
-from tests.server.exit_monitor.dying_broker import children
+from tests.server.exit_monitor.dying_broker import UNREGISTERED, children
 from tests.server.metadata.brokers import until
 
 __all__ = ["etcd_program", "real_etcd"]
@@ -117,7 +117,18 @@ def test_a_lease_that_has_ended_already_is_no_failure(real_etcd: Etcd) -> None:
         dying.kill()
         ends(monitor)
         assert dying.stderr is not None
-        assert b"its registration has ended now" in dying.stderr.read()
+        assert dying.stderr.read() == b"", "the monitor has ended no registration"
+
+
+def test_the_monitor_of_a_process_without_a_registration_prints_nothing(real_etcd: Etcd) -> None:
+    leases = Leases(real_etcd)
+    lease_id = leases.grant()
+    with monitored_process(lease_id, endpoints(real_etcd.urls), UNREGISTERED) as (dying, monitor):
+        dying.kill()
+        ends(monitor)
+        assert not leases.lives(lease_id)
+        assert dying.stderr is not None
+        assert dying.stderr.read() == b""
 
 
 def test_the_monitor_uses_a_member_that_runs(real_etcd: Etcd) -> None:
@@ -178,7 +189,7 @@ def test_the_monitor_logs_in(etcd_program: str, tmp_path: Path) -> None:
             dying.kill()
             ends(monitor)
             assert dying.stderr is not None
-            assert b"its registration has ended now" in dying.stderr.read()
+            assert dying.stderr.read() == b""
 
 
 @asynccontextmanager

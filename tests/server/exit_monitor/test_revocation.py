@@ -27,7 +27,7 @@ received = Received()
 received.feed(sys.stdin.buffer.readline())
 revocation = Revocation(received.monitored)
 before = {*sys.modules}
-failure = revocation.try_once(7)
+failure = revocation.try_once(7).failure
 print(failure, *sorted({*sys.modules} - before))
 """
 

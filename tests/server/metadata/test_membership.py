@@ -168,6 +168,8 @@ class NotedLeases:
     def keep(self, lease_id: int) -> None:
         self.kept.append((lease_id, self._epoch()))
 
+    def registered(self) -> None: ...
+
     async def close(self) -> None:
         self.is_closed = True
 

@@ -49,6 +49,8 @@ class SimExitMonitor:
     def keep(self, lease_id: int) -> None:
         self._lease_id = lease_id
 
+    def registered(self) -> None: ...
+
     async def close(self) -> None:
         self.computer_died()
 
