@@ -24,6 +24,7 @@ from oncelog_server.settings.problems import (
     SettingsError,
     given_text,
     problem_of,
+    problem_of_default,
 )
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.sources import (
@@ -151,7 +152,7 @@ def settings_of(
     settings = Settings(**values, given=texts, of_listeners=own, login_file=login_file)
     named = effective | {assignment.name: assignment for assignment in of_listeners.values()}
     problems += [
-        problem_of(named.get(name) or SettingAssignment(name, "", "default"), reason)
+        problem_of(named[name], reason) if name in named else problem_of_default(name, reason)
         for name, reason in contradictions(settings)
         if not any(problem.name == name for problem in problems)
     ]

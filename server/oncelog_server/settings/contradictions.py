@@ -125,23 +125,29 @@ def _of_etcd(settings: Settings) -> _Found:
 
 
 def _of_limits(settings: Settings) -> _Found:
-    if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms:
-        yield "group.min.session.timeout.ms", "is above group.max.session.timeout.ms"
+    """Yield the contradictions of numbers. A reason has the value of the other setting, because
+    either one may be a default."""
+    longest_session = settings.group_max_session_timeout_ms
+    if settings.group_min_session_timeout_ms > longest_session:
+        reason = f"is above group.max.session.timeout.ms={longest_session}"
+        yield "group.min.session.timeout.ms", reason
     if settings.replica_fetch_wait_max_ms > settings.replica_lag_time_max_ms:
-        yield "replica.fetch.wait.max.ms", "is above replica.lag.time.max.ms"
-    if (
-        settings.has_other_brokers
-        and settings.broker_session_timeout_ms <= settings.broker_heartbeat_interval_ms
-    ):
+        reason = f"is above replica.lag.time.max.ms={settings.replica_lag_time_max_ms}"
+        yield "replica.fetch.wait.max.ms", reason
+    heartbeat_ms = settings.broker_heartbeat_interval_ms
+    if settings.has_other_brokers and settings.broker_session_timeout_ms <= heartbeat_ms:
         reason = (
-            "is not above broker.heartbeat.interval.ms: the registration would end before its "
-            "renewal"
+            f"is not above broker.heartbeat.interval.ms={heartbeat_ms}: the registration would end "
+            "before its renewal"
         )
         yield "broker.session.timeout.ms", reason
     if settings.replica_fetch_wait_max_ms > settings.replica_socket_timeout_ms:
-        yield "replica.socket.timeout.ms", "is below replica.fetch.wait.max.ms"
-    if 0 < settings.queued_max_request_bytes < settings.socket_request_max_bytes:
-        yield "queued.max.request.bytes", "is below socket.request.max.bytes"
+        reason = f"is below replica.fetch.wait.max.ms={settings.replica_fetch_wait_max_ms}"
+        yield "replica.socket.timeout.ms", reason
+    largest_request = settings.socket_request_max_bytes
+    if 0 < settings.queued_max_request_bytes < largest_request:
+        reason = f"is below socket.request.max.bytes={largest_request}"
+        yield "queued.max.request.bytes", reason
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
         if getattr(settings, name.replace(".", "_")) == 0:
             yield name, "must be -1 (unlimited) or at least 1"

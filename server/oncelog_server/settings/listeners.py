@@ -16,6 +16,7 @@ from oncelog_server.settings.broker import BrokerSettings
 _LISTENER = re.compile(r"([^:/]+)://(?:\[([0-9a-zA-Z%._:\-]*)\]|([0-9a-zA-Z\-%._:]*?)):([0-9]+)")
 INTER_BROKER_LISTENER_NAME: Final = "inter.broker.listener.name"
 INTER_BROKER_PROTOCOL: Final = "security.inter.broker.protocol"
+_PROTOCOL_MAP = "listener.security.protocol.map"
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
 
@@ -73,7 +74,6 @@ def listeners_of(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
     Listeners of a KRaft controller are left out. A listener without an advertised address
     advertises its bound address.
     """
-    protocols = _protocols(settings.listener_security_protocol_map)
     controllers = _controllers(settings)
     bound = _parse("listeners", settings.listeners)
     _reject_same_address(bound)
@@ -83,11 +83,14 @@ def listeners_of(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
         if listener.name not in controllers
     }
     _check_advertised(advertised, bound)
+    protocols = _protocols(settings.listener_security_protocol_map)
     found = []
     for listener in bound:
         if listener.name in controllers:
             continue
-        protocol = _protocol(listener.name, protocols)
+        protocol = protocols.get(listener.name)
+        if protocol is None:
+            raise _without_protocol(settings, listener.name)
         listener = msgspec.structs.replace(listener, protocol=protocol)
         address = advertised.get(listener.name)
         if address is not None:
@@ -222,21 +225,20 @@ def _check_advertised(
 
 
 def _protocols(text: str) -> dict[str, SecurityProtocol]:
-    setting = "listener.security.protocol.map"
     protocols = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, _, protocol = entry.partition(":")
         try:
             protocols[name.strip().upper()] = SecurityProtocol(protocol.strip().upper())
         except ValueError:
-            raise InvalidListeners(setting, f"{entry} names no security protocol") from None
+            raise InvalidListeners(_PROTOCOL_MAP, f"{entry} names no security protocol") from None
     return protocols
 
 
-def _protocol(name: str, protocols: Mapping[str, SecurityProtocol]) -> SecurityProtocol:
-    protocol = protocols.get(name)
-    if protocol is None:
-        raise InvalidListeners(
-            "listener.security.protocol.map", f"no security protocol is defined for {name}"
-        )
-    return protocol
+def _without_protocol(settings: BrokerSettings, name: str) -> InvalidListeners:
+    """Return the error for a listener without a security protocol. It names the setting that is not
+    the default: `listeners`, or else the map, which leaves the default listener out."""
+    message = f"No security protocol defined for listener {name}"
+    if settings.listeners == BrokerSettings().listeners:
+        return InvalidListeners(_PROTOCOL_MAP, message)
+    return InvalidListeners("listeners", f"{message}: add it to {_PROTOCOL_MAP}")

@@ -12,20 +12,23 @@ from oncelog_server.settings.listener_settings import listener_setting
 from oncelog_server.settings.model import HONOURED
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.sources import SettingAssignment
-from oncelog_server.settings.table import Kind, Setting, Unhonoured
+from oncelog_server.settings.table import Kind, Setting, Unhonoured, format_value
 
 
 class SettingProblem(msgspec.Struct, frozen=True):
-    """A setting with an invalid value. `name` is empty for a source that cannot be read."""
+    """A setting with an invalid value. `name` is empty for a source that cannot be read, and `text`
+    is None for a setting without a value."""
 
     name: str
-    text: str
+    text: str | None
     source: str
     reason: str
 
     def __str__(self) -> str:
         if not self.name:
             return f"{self.source}: {self.reason}"
+        if self.text is None:
+            return f"{self.name} ({self.source}): {self.reason}"
         return f"{self.name}={self.text} ({self.source}): {self.reason}"
 
 
@@ -48,6 +51,15 @@ def problem_of(assignment: SettingAssignment, reason: str) -> SettingProblem:
         if row is not None and row.kind is not Kind.PASSWORD:
             reason = "the provider's value is not valid"
     return SettingProblem(assignment.name, _shown_text(assignment), source, reason)
+
+
+def problem_of_default(name: str, reason: str) -> SettingProblem:
+    """Return the problem of a setting that is not set, with its default if it has one."""
+    row = HONOURED.get(name)
+    text = None if row is None else format_value(row.kind, row.default)
+    if not text:
+        return SettingProblem(name, None, "not set", reason)
+    return SettingProblem(name, text, "default", reason)
 
 
 def _shown_text(assignment: SettingAssignment) -> str:

@@ -94,6 +94,55 @@ def test_a_listener_for_other_brokers_that_fits_is_accepted(assignments: list[st
     assert contradictions(load_settings(assignments=assignments).settings) == []
 
 
+@pytest.mark.parametrize(
+    ("assignment", "shown"),
+    [
+        (
+            "group.max.session.timeout.ms=5000",
+            "group.min.session.timeout.ms=6000 (default): is above "
+            "group.max.session.timeout.ms=5000",
+        ),
+        (
+            "replica.lag.time.max.ms=400",
+            "replica.fetch.wait.max.ms=500 (default): is above replica.lag.time.max.ms=400",
+        ),
+        (
+            "oncelog.etcd.username=broker",
+            "oncelog.etcd.password (not set): belongs to oncelog.etcd.username: set both or "
+            "neither",
+        ),
+        (
+            "oncelog.brokers=60000",
+            "oncelog.brokers=60000 (--set): the last of the brokers would get the port 69091",
+        ),
+        (
+            "listeners=FOO://:19501",
+            "listeners=FOO://:19501 (--set): No security protocol defined for listener FOO: add it "
+            "to listener.security.protocol.map",
+        ),
+        (
+            "listener.security.protocol.map=FOO:SSL",
+            "listener.security.protocol.map=FOO:SSL (--set): No security protocol defined for "
+            "listener PLAINTEXT",
+        ),
+    ],
+)
+def test_the_value_of_a_default_is_shown(assignment: str, shown: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        load_settings(assignments=[assignment])
+    assert str(raised.value) == shown
+
+
+def test_the_default_session_of_a_broker_is_shown() -> None:
+    given = ["broker.heartbeat.interval.ms=9000", "oncelog.etcd.endpoints=http://127.0.0.1:1"]
+    with pytest.raises(SettingsError) as raised:
+        load_settings(assignments=given)
+    assert str(raised.value) == (
+        "broker.session.timeout.ms=9000 (default): is not above broker.heartbeat.interval.ms=9000: "
+        "the registration would end before its renewal"
+    )
+
+
 def test_every_contradiction_is_found() -> None:
     settings = Settings(
         listeners=("PLAINTEXT://:9092",),

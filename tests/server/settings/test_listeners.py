@@ -65,7 +65,8 @@ def test_without_an_advertised_address_the_bound_address_is_advertised(
         (Settings(listeners=("PLAINTEXT://::1]:9092",)), "listeners"),
         (Settings(listeners=()), "listeners"),
         (Settings(listeners=("PLAINTEXT://:1", "plaintext://:2")), "listeners"),
-        (Settings(listeners=("A://:1",)), "listener.security.protocol.map"),
+        (Settings(listeners=("A://:1",)), "listeners"),
+        (Settings(listener_security_protocol_map="A:SSL"), "listener.security.protocol.map"),
         (
             Settings(listener_security_protocol_map="PLAINTEXT:TELEPATHY"),
             "listener.security.protocol.map",
