@@ -46,6 +46,11 @@ _DEMANDS_CERTIFICATE: Final = (
 )
 
 
+# A broker closes connections above a limit (max.connections) without a response. A listener with
+# TLS does so before the handshake.
+_CLOSED: Final = "the connection was closed before a response; the log of the broker says why"
+
+
 class NoResponse(Exception):
     """A listener does not respond as a broker does. The message is the reason."""
 
@@ -112,6 +117,8 @@ def _ask_once(address: Address, deadline_s: float, *, tls: bool) -> Condition:
             return _ask_over_tls(connection) if tls else _exchange(connection)
     except TimeoutError:
         raise NoResponse("no response in time") from None
+    except (ConnectionResetError, BrokenPipeError):
+        raise NoResponse(_CLOSED) from None
     except OSError as error:
         raise NoResponse(error.strerror or type(error).__name__) from None
 
@@ -125,6 +132,8 @@ def _ask_over_tls(connection: socket.socket) -> Condition:
     try:
         with context.wrap_socket(connection) as secured:
             return _exchange(secured)
+    except ssl.SSLEOFError:
+        raise NoResponse(_CLOSED) from None
     except ssl.SSLError as error:
         if error.reason not in _DEMANDS_CERTIFICATE:
             raise NoResponse(f"no TLS: {error.reason or error}") from None
@@ -154,7 +163,7 @@ def _received(connection: socket.socket, size: int) -> bytes:
     while len(received) < size:
         data = connection.recv(size - len(received))
         if not data:
-            raise NoResponse("the connection was closed")
+            raise NoResponse(_CLOSED)
         received += data
     return received
 

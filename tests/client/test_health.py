@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import socket
 import struct
+from contextlib import suppress
+from threading import Thread
 
 import pytest
 
-from oncelog_client.health import Condition, NoResponse, _exchange
+from oncelog_client.health import Condition, NoResponse, _exchange, check
+from oncelog_client.listener_addresses import Address
 from oncelog_protocol.codecs import decoder, encoder
 from oncelog_protocol.messages.api_versions import (
     ApiVersion,
@@ -69,6 +72,37 @@ def test_the_request_is_a_valid_one() -> None:
 def test_a_broker_that_does_not_know_the_version_responds() -> None:
     found, _ = exchanged(struct.pack(">hi", 35, 0))
     assert (found.silence_ms, found.is_suspended) == (0, False)
+
+
+@pytest.mark.parametrize("has_reset", [True, False])
+@pytest.mark.parametrize("tls", [None, False, True])
+def test_a_listener_that_closes_at_once_is_not_called_a_listener_without_tls(
+    tls: bool | None, has_reset: bool
+) -> None:
+    """A broker closes connections above max.connections without a response."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def close_all() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    connection.recv(1_000)
+                    if has_reset:
+                        linger = struct.pack("ii", 1, 0)
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                    connection.close()
+
+        closing = Thread(target=close_all)
+        closing.start()
+        host, port = listener.getsockname()
+        address = Address(host, port, tls)
+        found, _, failures = check([address], timeout_s=60)
+        listener.shutdown(socket.SHUT_RDWR)
+        closing.join(60)
+    assert found is None
+    assert failures == [
+        f"{address}: the connection was closed before a response; the log of the broker says why"
+    ]
 
 
 @pytest.mark.parametrize(

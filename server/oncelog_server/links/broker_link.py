@@ -28,6 +28,8 @@ RENEWED_AFTER: Final = 0.85
 TIMEOUT_S: Final = 30.0
 # Time until a failure with the same reason is logged again. A link is tried about once a second.
 REPEAT_S: Final = 60.0
+# A broker closes new connections above a limit, or while it stops, and sends no reason.
+CLOSED: Final = "it closed the connection before it served a request: its log says why"
 
 # Called once: with the response to a request, or with None if the link broke or timed out. After
 # None, it is unknown whether the request has taken effect.
@@ -104,6 +106,9 @@ class BrokerLink(asyncio.BufferedProtocol):
         self._authentication: LinkAuthentication | None = None
         # True if requests can be sent: the connection is open and authenticated.
         self._is_ready = False
+        # True if the other broker need not say why the connection ends: it has served a request on
+        # this connection, or this side ends the connection and has logged the reason.
+        self._is_explained = False
         # The time of the loop from which a new connection is needed, because the session ends soon.
         self._ends_s = math.inf
         # Called before the responses that have arrived together are passed on.
@@ -147,8 +152,7 @@ class BrokerLink(asyncio.BufferedProtocol):
         self._is_closed = True
         if self._connecting is not None:
             self._connecting.cancel()
-        if self._transport is not None:
-            self._transport.abort()
+        self._abort()
         self._lose_all()
 
     async def _connect(self) -> None:
@@ -206,12 +210,18 @@ class BrokerLink(asyncio.BufferedProtocol):
 
     def _too_late(self) -> None:
         log.warning("no response from broker", host=self.host, port=self.port)
+        self._abort()
+
+    def _abort(self) -> None:
+        """End the connection for a reason that is logged."""
+        self._is_explained = True
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
+        self._is_explained = False
         self._ends_s = math.inf
         if self._authentication is None:
             self._become_ready()
@@ -247,8 +257,7 @@ class BrokerLink(asyncio.BufferedProtocol):
             self._ask(*following)
         elif authentication.failure is not None:
             self._log_failure(authentication.failure)
-            if self._transport is not None:
-                self._transport.abort()
+            self._abort()
         else:
             if authentication.lifetime_ms:
                 now_s = self._loop.time()
@@ -265,6 +274,7 @@ class BrokerLink(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self.before_responses is not None:
             self.before_responses()
+        was_ready = self._is_ready
         try:
             for frame in self._frames.received(nbytes):
                 # A large frame has its own buffer. The next frame overwrites a smaller one, which
@@ -274,19 +284,21 @@ class BrokerLink(asyncio.BufferedProtocol):
                 self._in_flight.pop(answer.correlation_id)(answer.message)
         except ProtocolError as error:
             log.error("link broken", host=self.host, port=self.port, reason=str(error))
-            if self._transport is not None:
-                self._transport.abort()
+            self._abort()
         self._watch()
-        if self._is_ready:
+        if was_ready:
+            self._is_explained = True
             self._failure = None
-            if self._unsent:
-                self._write_or_renew()
+        if self._is_ready and self._unsent:
+            self._write_or_renew()
 
     def connection_lost(self, error: Exception | None) -> None:
         if isinstance(error, ssl.SSLError):
             # With TLS 1.3, this broker's handshake has ended before the other broker refuses the
             # certificate.
             self._log_failure(_reason_of(error))
+        elif not self._is_explained:
+            self._log_failure(CLOSED)
         renews = self._loop.time() >= self._ends_s and not self._in_flight
         self._transport = None
         self._is_ready = False
@@ -325,6 +337,8 @@ class BrokerLink(asyncio.BufferedProtocol):
 
 
 def _reason_of(error: Exception) -> str:
+    if isinstance(error, ConnectionResetError):
+        return CLOSED  # in the handshake of TLS
     if not isinstance(error, ssl.SSLError):
         return str(error) or type(error).__name__
     from oncelog_protocol.tls.failures import reason_of

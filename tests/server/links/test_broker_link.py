@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from oncelog_protocol.codecs import encode
 from oncelog_protocol.errors import ErrorCode
@@ -22,7 +23,7 @@ from oncelog_server.broker import Broker
 from oncelog_server.cluster.image import BrokerImage, ClusterImage
 from oncelog_server.cluster.records import EndpointRecord
 from oncelog_server.environment import OsEnvironment
-from oncelog_server.links.broker_link import BrokerLink, BrokerLinks
+from oncelog_server.links.broker_link import CLOSED, BrokerLink, BrokerLinks
 from oncelog_server.settings.model import Settings
 from tests.server.manual_timers import ManualTimer, ManualTimers
 
@@ -167,6 +168,46 @@ async def test_requests_fail_if_the_broker_closes_the_connection_or_sends_nonsen
 
     peer.serve = serve
     assert await lost(peer.port) == [None, None]
+
+
+@pytest.mark.parametrize("has_reset", [True, False])
+async def test_a_link_that_is_closed_at_once_is_logged_once(peer: Peer, has_reset: bool) -> None:
+    """A broker closes a connection above max.connections without a response."""
+
+    def serve(writer: asyncio.StreamWriter) -> None:
+        if has_reset:
+            writer.transport.abort()
+        writer.close()
+
+    peer.serve = serve
+    with capture_logs() as events:
+        assert await lost(peer.port) == [None, None]
+        link = BrokerLink("127.0.0.1", peer.port, "test")
+        for _ in range(3):
+            assert await responses(link, (ApiVersionsRequest(), 3)) == [None]
+        link.close()
+    expected = {
+        "event": "no link to broker",
+        "log_level": "warning",
+        "host": "127.0.0.1",
+        "port": peer.port,
+        "purpose": "test",
+        "reason": CLOSED,
+    }
+    assert events == [expected, expected]  # one of each link
+
+
+async def test_a_link_that_has_served_a_request_may_end_without_a_log(links: BrokerLinks) -> None:
+    link = link_to(links)
+    with capture_logs() as events:
+        await responses(link, (ApiVersionsRequest(), 3))
+        assert link._transport is not None
+        link._transport.abort()
+        await until(lambda: link._transport is None)
+        await responses(link, (ApiVersionsRequest(), 3))
+        link.close()
+        await until(lambda: link._transport is None)
+    assert [event for event in events if event["event"] == "no link to broker"] == []
 
 
 async def test_a_broker_that_does_not_respond_times_out(peer: Peer) -> None:
