@@ -23,7 +23,7 @@ from oncelog_server.data_directory.lock import SeenRevision
 from oncelog_server.deferred import Unheard
 from oncelog_server.dispatch import Dispatch
 from oncelog_server.durable_logs import close_logs, sync_recovered
-from oncelog_server.dynamic_settings import DynamicSettings, follow_settings
+from oncelog_server.dynamic_settings import DynamicSettings, follow_settings, limits_of_listener
 from oncelog_server.environment import Environment
 from oncelog_server.foundation import Foundation
 from oncelog_server.handlers import all_handlers
@@ -34,7 +34,7 @@ from oncelog_server.late.late_replication import LateReplication
 from oncelog_server.links.other_brokers import OtherBrokers
 from oncelog_server.metadata.membership import DirectoryFacts, IdInUse
 from oncelog_server.network.binding import CannotListen
-from oncelog_server.network.listener import Limits, Listener, Requests
+from oncelog_server.network.listener import Listener, Requests
 from oncelog_server.network.new_connections import connection_rates
 from oncelog_server.newer_logs import NewerLogs
 from oncelog_server.producer_id_supply import ProducerIdSupply
@@ -303,7 +303,8 @@ class Broker:
 
             requests = self._timed = TimedRequests(requests, clock.monotonic_ns)
         rates = connection_rates(settings)
-        return Listener(requests, Limits.of(settings), clock, self.services.quotas, rates)
+        limits = limits_of_listener(settings)
+        return Listener(requests, limits, clock, self.services.quotas, rates)
 
     def _fenced(self, requests: Requests) -> Requests:
         """Return `requests` with a check of the registration before each request. Once the

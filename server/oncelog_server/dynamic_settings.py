@@ -8,7 +8,7 @@ import structlog
 
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.network.listener import Listener
+from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.settings.model import Settings
 
 log = structlog.get_logger("oncelog.settings")
@@ -57,14 +57,17 @@ class DynamicSettings:
 
 
 def follow_settings(listener: Listener, settings: Settings) -> None:
-    """Apply the limits of connections. More connections than the descriptors allow are never
-    accepted, because a file that cannot be opened fails all clients."""
-    from oncelog_server.network.listener import Limits
+    """Apply the limits of connections."""
     from oncelog_server.network.new_connections import connection_rates
+
+    listener.follow(limits_of_listener(settings), connection_rates(settings))
+
+
+def limits_of_listener(settings: Settings) -> Limits:
+    """Return the limits of connections. More connections than the descriptors allow are never
+    accepted, because a file that cannot be opened fails all clients."""
     from oncelog_server.operating_system.descriptors import affordable_connections
 
     limits = Limits.of(settings)
     affordable = affordable_connections()
-    if affordable is not None:
-        limits = limits.at_most(affordable)
-    listener.follow(limits, connection_rates(settings))
+    return limits if affordable is None else limits.at_most(affordable)

@@ -224,6 +224,11 @@ class Connection(asyncio.BufferedProtocol):
         return bool(self._poll.poll(0))
 
     @property
+    def listener(self) -> str:
+        """Return the name of the listener that has accepted this connection."""
+        return self._admission.listener
+
+    @property
     def max_of_listener(self) -> int | None:
         """Return the limit of connections of this listener, None if it has no own limit."""
         return self._admission.max_connections

@@ -17,6 +17,7 @@ from oncelog_server.clock import Clock
 from oncelog_server.network.admission import Admission
 from oncelog_server.network.binding import BindAddress, bind, listen
 from oncelog_server.network.connection import Connection
+from oncelog_server.network.excess import Excess
 from oncelog_server.network.mutes import Mutes
 from oncelog_server.network.spin import Spin
 from oncelog_server.network.sweep import Sweep
@@ -28,7 +29,9 @@ from oncelog_server.requests.frame_reader import SharedBuffer
 from oncelog_server.requests.response import EncodedResponse
 from oncelog_server.requests.session import Session
 from oncelog_server.security.audit import BoundedEvents, kind_of
+from oncelog_server.settings.broker import UNLIMITED
 from oncelog_server.settings.listeners import connection_limits
+from oncelog_server.settings.protected_listener import protected_listener
 
 if TYPE_CHECKING:
     from oncelog_server.config import Settings
@@ -47,7 +50,10 @@ class Requests(Protocol):
 
 class Limits(msgspec.Struct, frozen=True):
     """The limits of the listener. `queued_max_request_bytes` bounds the memory of requests that are
-    not served yet, over all connections; -1 means no limit, as in Kafka."""
+    not served yet, over all connections; -1 means no limit, as in Kafka.
+
+    `max_connections` does not hold for the listener `protected`, which may have `max_protected`.
+    """
 
     max_connections: int
     max_connections_per_address: int
@@ -58,6 +64,8 @@ class Limits(msgspec.Struct, frozen=True):
     backlog: int
     send_buffer_bytes: int
     spin_us: int
+    protected: str | None = None
+    max_protected: int = UNLIMITED
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
@@ -71,12 +79,15 @@ class Limits(msgspec.Struct, frozen=True):
             backlog=settings.socket_listen_backlog_size,
             send_buffer_bytes=settings.socket_send_buffer_bytes,
             spin_us=settings.oncelog_spin_us,
+            protected=protected_listener(settings),
         )
 
     def at_most(self, max_connections: int) -> Limits:
         """Return these limits with at most this number of connections."""
         return msgspec.structs.replace(
-            self, max_connections=min(self.max_connections, max_connections)
+            self,
+            max_connections=min(self.max_connections, max_connections),
+            max_protected=min(self.max_protected, max_connections),
         )
 
 
@@ -120,6 +131,13 @@ class Listener:
             max_idle_ms=limits.max_idle_ms,
             max_held_bytes=limits.queued_max_request_bytes,
         )
+        self._excess = Excess(
+            loop,
+            clock.monotonic_ms,
+            self.connections.keys(),
+            lambda: self._per_listener.total() - self._limits.max_connections,
+        )
+        self._excess.protected = limits.protected
         self._stopping = False
         self._all_closed: asyncio.Event | None = None
         # Bounded, because a client with a closed connection may connect again and again.
@@ -127,9 +145,11 @@ class Listener:
         self._excesses = BoundedEvents(_log_excess, clock.monotonic_ms)
 
     def follow(self, limits: Limits, rates: ConnectionRates | None) -> None:
-        """Apply other limits to new connections. Open connections stay open, and connections that
-        wait for their admission keep their turn."""
+        """Apply other limits to new connections. Open connections above `max_connections` are
+        closed, and connections that wait for their admission keep their turn."""
         self._limits = limits
+        self._excess.protected = limits.protected
+        self._excess.check()
         if self._rates is None or rates is None or not rates.has_limits_of(self._rates):
             self._limit_rates(rates)
 
@@ -243,8 +263,11 @@ class Listener:
         throttle_ms = self._quotas.after_connection(session.host, now_ms)
         limits = self._limits
         allowed = limits.per_address_overrides.get(session.host, limits.max_connections_per_address)
-        if self._per_listener.total() > limits.max_connections:
+        exceeds = self._per_listener.total() > limits.max_connections
+        if exceeds and session.listener != limits.protected:
             return self._refuse("too many connections", session, limits.max_connections)
+        if exceeds and self._per_listener[session.listener] > limits.max_protected:
+            return self._refuse("too many connections", session, limits.max_protected)
         of_listener = connection.max_of_listener
         if of_listener is not None and self._per_listener[session.listener] > of_listener:
             return self._refuse("too many connections of one listener", session, of_listener)
@@ -254,6 +277,8 @@ class Listener:
             connection.close_after(throttle_ms, "too many new connections of one address")
             if self._rates is not None:
                 self._rates.take_back(session.listener, now_ms)
+        if exceeds:
+            self._excess.check()
         return True
 
     def _refuse(self, event: str, session: Session, limit: int) -> bool:

@@ -15,8 +15,9 @@ from oncelog_server.network.mutes import Mutes
 from oncelog_server.quotas.connection_rates import ConnectionRates
 from oncelog_server.quotas.windows import Windows
 from oncelog_server.settings.broker import UNLIMITED
-from oncelog_server.settings.listeners import inter_broker_listener, listeners_of
+from oncelog_server.settings.listeners import listeners_of
 from oncelog_server.settings.model import Settings
+from oncelog_server.settings.protected_listener import protected_listener
 
 
 class Waiting(Protocol):
@@ -124,5 +125,5 @@ def connection_rates(settings: Settings) -> ConnectionRates | None:
         None if of_broker == UNLIMITED else of_broker,
         of_listeners,
         Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1000),
-        protected=inter_broker_listener(settings) if len(names) > 1 else None,
+        protected=protected_listener(settings),
     )

@@ -89,9 +89,12 @@ class BrokerSettings(ImmutableSettings):
     max_connections: int = honoured(
         Kind.INT,
         10_000,
-        "Maximum number of connections; further ones are closed at once. Kafka has no limit by "
-        "default, but descriptors run out. The limit is lower if ulimit -n leaves too "
-        "few descriptors for files.",
+        "Maximum number of connections; further ones are closed at once. With several listeners, "
+        "the one for other brokers admits further connections, and the least recently used ones of "
+        "other listeners are closed (KIP-402). A listener can have its own limit: "
+        "`listener.name.<listener>.max.connections`. Kafka has no limit by default, but "
+        "descriptors run out. The limit is lower if ulimit -n leaves too few descriptors for "
+        "files.",
         at_least(0),
     )
     max_connection_creation_rate: int = honoured(

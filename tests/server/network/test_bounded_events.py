@@ -55,7 +55,7 @@ async def is_closed(port: int) -> bool:
 
 
 async def test_connections_above_a_limit_are_one_event_and_a_count_at_the_stop() -> None:
-    settings = Settings(max_connections=0, listeners=("EXTERNAL://127.0.0.1:0",))
+    settings = Settings(max_connections=0)
     async with listening(PlaintextAdmission("EXTERNAL"), settings) as (port, events):
         for _ in range(5):
             assert await is_closed(port)
