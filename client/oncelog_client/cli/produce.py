@@ -38,6 +38,8 @@ from oncelog_client.producer import Producer
 from oncelog_client.values import RecordMetadata
 from oncelog_protocol.errors import ErrorCode
 
+# Called with the error of a record, and the sizes of its key and its value.
+RefusedRecord = Callable[[KafkaError, int | None, int | None], None]
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 CLOSING_MS: Final = 150
 UNANSWERED: Final = 10_000  # maximum number of records without a response
@@ -145,6 +147,7 @@ def produce(
                             stop,
                             flags["partition"],
                             report,
+                            click.get_current_context().obj,
                         )
                         stop.words = written.summary
                         writing = written.write_all(standard_input, flags["transaction_size"])
@@ -207,6 +210,8 @@ async def _find(producer: Producer, topic: str, where: Target) -> None:
     """Print a note if the topic will be created. Raises Failed if the topic does not exist and will
     not be created. Without this check, the producer's first record would wait for the topic for
     `max_block_ms`."""
+    if click.get_current_context().obj is not None:
+        return  # kafka-console-producer.sh waits in `send`, and logs each refused record.
     server, settings, give_up_after = where
     # This check precedes the producer's request, which creates the topic.
     created = await warning_if_new(server, settings, topic, give_up_after)
@@ -238,6 +243,8 @@ async def _ended(written: Written, writing: Coroutine[Any, Any, None], timeout_s
     try:
         await watched(written.producer, writing, timeout_s)
     except (Failed, KafkaError) as error:
+        if written.refused_record is not None and isinstance(error, KafkaError):
+            raise
         # A short timeout instead of max_block_ms, because the user has waited already.
         await written.producer.close(timeout_ms=CLOSING_MS)
         raise Failed(f"{error}; {written.summary()}") from error
@@ -260,6 +267,7 @@ class Written:
     stop: Stop
     partition: int | None = None
     report: Callable[[RecordMetadata], None] | None = None
+    refused_record: RefusedRecord | None = None
     lines: int = 0
     records: int = 0
     refused: int = 0
@@ -267,6 +275,8 @@ class Written:
     unfinished: str = ""  # the outcome of the last transaction, if it was not committed
     _committed: int = 0
     _unanswered: deque[asyncio.Future[RecordMetadata]] = field(default_factory=deque)
+    # The sizes of key and value for each response of `_unanswered`, if `refused_record` is set.
+    _sizes: deque[tuple[int | None, int | None]] = field(default_factory=deque)
 
     def summary(self) -> str:
         """Return the summary for people: `3 records written to orders`."""
@@ -290,7 +300,10 @@ class Written:
         Raises Failed for a line that lacks a part, such as its key, and for a line of more than
         `max_request_size` bytes. The error aborts an open transaction.
         """
-        lines = lines_of(stream, self.stop.event, self.producer.config.max_request_size)
+        # For kafka-console-producer.sh, the producer refuses a line that is too long.
+        is_strict = self.refused_record is None
+        longest = self.producer.config.max_request_size if is_strict else sys.maxsize
+        lines = lines_of(stream, self.stop.event, longest)
         if self.producer.config.transactional_id is None:
             async for only in lines:
                 await self._write(only)
@@ -355,11 +368,19 @@ class Written:
         except ValueError as error:
             await self._answered(0)
             raise Failed(f"line {self.lines}: {error}") from error
-        self._unanswered.append(
-            await self.producer.send(
+        sizes = (None if key is None else len(key), None if value is None else len(value))
+        try:
+            response = await self.producer.send(
                 self.topic, value, key, headers=headers, partition=self.partition
             )
-        )
+        except KafkaError as error:
+            if self.refused_record is None or self.sync:
+                raise
+            self.refused_record(error, *sizes)
+            return
+        self._unanswered.append(response)
+        if self.refused_record is not None:
+            self._sizes.append(sizes)
         await self._answered(0 if self.sync else UNANSWERED)
 
     async def _answered(self, rest: int) -> None:
@@ -368,8 +389,17 @@ class Written:
             await self.producer.flush()
         while self._unanswered and (len(self._unanswered) > rest or self._unanswered[0].done()):
             # The record stays in the queue until its outcome is known, for the summary.
-            written = await asyncio.shield(self._unanswered[0])
+            try:
+                written = await asyncio.shield(self._unanswered[0])
+            except KafkaError as error:
+                if self.refused_record is None or self.sync:
+                    raise
+                self._unanswered.popleft()
+                self.refused_record(error, *self._sizes.popleft())
+                continue
             self._unanswered.popleft()
+            if self._sizes:
+                self._sizes.popleft()
             self.records += 1
             self.progress.advance(self.records)
             if self.report is not None:

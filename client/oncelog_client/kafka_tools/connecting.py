@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from oncelog_client.cli.options import parse_servers, setting_types, typed_settings
-from oncelog_client.cli.properties_file import PropertiesError, parse_properties
+from oncelog_client.cli.properties_file import PropertiesError, Property, parse_properties
 from oncelog_client.connect_failures import ConnectCause
 from oncelog_client.core.client_config import AdminConfig, admin_config
 from oncelog_client.core.security_settings import is_security
@@ -133,18 +133,23 @@ def _authentication_error(error: AuthenticationError) -> JavaError:
     return JavaError(*SSL_AUTHENTICATION)
 
 
-def read_settings(path: str | None) -> dict[str, Any]:
-    """Return the client settings of a properties file. Settings that this client does not have are
-    ignored, as by Kafka's tools. Raises SettingsError for a missing file, a value of the wrong type
-    and a setting of TLS or SASL that is not supported."""
+def read_pairs(path: str | None) -> list[Property]:
+    """Return the lines of a properties file. Raises SettingsError for a missing or invalid file."""
     if path is None:
-        return {}
+        return []
     try:
-        properties = parse_properties(Path(path).read_text(encoding="utf-8"))
+        return parse_properties(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SettingsError(NO_FILE, path) from None
     except PropertiesError as error:
         raise SettingsError(CONFIG_ERROR, f"{path}: {error}") from None
+
+
+def read_settings(path: str | None) -> dict[str, Any]:
+    """Return the client settings of a properties file. Settings that this client does not have are
+    ignored, as by Kafka's tools. Raises SettingsError for a missing file, a value of the wrong type
+    and a setting of TLS or SASL that is not supported."""
+    properties = read_pairs(path)
     known = setting_types()
     used = [
         pair

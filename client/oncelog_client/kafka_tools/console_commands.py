@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from oncelog_client.cli.options import setting_types
-from oncelog_client.kafka_tools.connecting import read_settings
+import click
+
+from oncelog_client.cli.options import dotted
+from oncelog_client.errors import ConfigError
+from oncelog_client.kafka_tools.client_settings import taken
+from oncelog_client.kafka_tools.connecting import read_pairs
+from oncelog_client.kafka_tools.failures import SettingsError
 from oncelog_client.kafka_tools.options import Given
 
 
@@ -25,31 +30,49 @@ class Renamed(NamedTuple):
         )
 
 
-def config_of(given: Given, option: Renamed) -> list[str]:
-    """Return the settings of a file as options of our command. Raises SettingsError."""
-    path = given.value(option.former) or given.value(option.name)
+def settings_of(
+    given: Given,
+    file: Renamed,
+    option: Renamed,
+    flags: Sequence[tuple[str, str]],
+    known: frozenset[str],
+) -> list[str]:
+    """Return the settings of the file, the options and the flags as options of our command. A later
+    one overrides an earlier one. Raises SettingsError for an invalid value."""
+    pairs: list[tuple[str, str]] = [*read_pairs(given.value(file.former) or given.value(file.name))]
+    for text in (*given.values(option.former), *given.values(option.name)):
+        name, _, value = text.partition("=")
+        pairs.append((name.strip(), value))
     words: list[str] = []
-    for name, value in read_settings(path).items():
-        text = ",".join(value) if isinstance(value, list) else str(value)
-        words += ["--command-property", f"{name.replace('_', '.')}={text}"]
+    for name, value in taken([*pairs, *flags], known).items():
+        words += ["--command-property", f"{name}={value}"]
     return words
 
 
-def settings_of(given: Given, option: Renamed) -> list[str]:
-    """Return the settings of the options as options of our command. Kafka's tools ignore a setting
-    that the client does not have."""
-    known = setting_types()
+def properties_of(given: Given, option: Renamed, kind: type) -> list[str]:
+    """Return the properties of a reader or a formatter as options of our command. Kafka's classes
+    ignore other properties."""
     words: list[str] = []
     for text in (*given.values(option.former), *given.values(option.name)):
-        name, equals, _ = text.partition("=")
-        if equals and name.strip().replace(".", "_") in known:
-            words += ["--command-property", text]
+        name, _, value = text.partition("=")
+        if name.replace(".", "_") in kind.__dataclass_fields__:  # type: ignore[attr-defined]
+            words += ["--property", f"{name}={value}"]
     return words
 
 
-def run_command(words: Sequence[str]) -> int:
-    """Run a command of `oncelog`. It ends the process with its exit code."""
+def run_command(words: Sequence[str], client: str, obj: Any = None) -> int:
+    """Run a command of `oncelog` and return its exit code. `client`: producer or consumer. `obj`:
+    the object of click's context. Raises SettingsError for options that our command refuses."""
     from oncelog_client.cli import oncelog
 
-    oncelog(list(words), prog_name="oncelog")
-    return 0
+    reason = f"Failed to construct kafka {client}"
+    try:
+        code = oncelog.main(list(words), prog_name="oncelog", standalone_mode=False, obj=obj)
+    except click.UsageError as error:
+        text = error.format_message()
+    except ConfigError as error:
+        text = dotted(error.message)
+    else:
+        return code if isinstance(code, int) else 0
+    cause = f"Caused by: org.apache.kafka.common.config.ConfigException: {text}"
+    raise SettingsError("org.apache.kafka.common.KafkaException", f"{reason}\n{cause}")

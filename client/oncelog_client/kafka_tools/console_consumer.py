@@ -6,8 +6,16 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog_client.kafka_tools.console_commands import Renamed, config_of, run_command, settings_of
-from oncelog_client.kafka_tools.failures import JavaError
+from oncelog_client.cli.record_lines import LineWriter
+from oncelog_client.kafka_tools.client_settings import CONSUMER
+from oncelog_client.kafka_tools.connecting import read_pairs
+from oncelog_client.kafka_tools.console_commands import (
+    Renamed,
+    properties_of,
+    run_command,
+    settings_of,
+)
+from oncelog_client.kafka_tools.failures import JavaError, SettingsError, print_log
 from oncelog_client.kafka_tools.options import Given, Option, OptionError, Options
 
 _RENAMED: Final = (
@@ -23,7 +31,7 @@ _DESERIALIZERS: Final = (
     "org.apache.kafka.common.serialization.ByteArrayDeserializer",
 )
 # Options that have the same name and meaning in `oncelog consume`.
-_SAME: Final = ("topic", "include", "partition", "offset", "group", "isolation-level")
+_SAME: Final = ("topic", "include", "partition", "offset", "group")
 
 OPTIONS: Final = Options(
     "This tool helps to read data from Kafka topics and outputs it to standard output.",
@@ -69,11 +77,22 @@ def main(arguments: Sequence[str]) -> int:
         given.fail(OPTIONS.about)
     given.end_for_help_or_version()
     _check(given)
-    words = _command(given)
+    read_pairs(given.value(_RENAMED[1].former) or given.value(_RENAMED[1].name))
     for renamed in _RENAMED:
         if given.has(renamed.former):
             sys.stdout.write(f"Option {renamed.warning}\n")
-    return run_command(words)
+    try:
+        return run_command(_command(given), "consumer")
+    except SettingsError as error:
+        return _logged(error)
+
+
+def _logged(error: SettingsError) -> int:
+    """Log an error as Kafka's tool does, and return the exit code."""
+    logger = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+    print_log("ERROR", "Unknown error when running consumer: ", logger)
+    sys.stderr.write(f"{error}\n")
+    return 1
 
 
 def _check(given: Given) -> None:
@@ -122,11 +141,9 @@ def _command(given: Given) -> list[str]:
             raise JavaError("java.lang.ClassNotFoundException", text)
     words = ["consume", "--kafka-summary", "--bootstrap-server"]
     words.append(given.value("bootstrap-server") or "")
-    words += config_of(given, _RENAMED[1])
-    words += settings_of(given, _RENAMED[0])
-    for name in (_RENAMED[2].former, _RENAMED[2].name):
-        for text in given.values(name):
-            words += ["--property", text]
+    flags = [("isolation.level", given.value("isolation-level") or "")]
+    words += settings_of(given, _RENAMED[1], _RENAMED[0], flags, CONSUMER)
+    words += properties_of(given, _RENAMED[2], LineWriter)
     for name in _SAME:
         if given.has(name):
             words += [f"--{name}", given.value(name) or ""]

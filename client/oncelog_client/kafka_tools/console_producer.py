@@ -6,9 +6,18 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog_client.kafka_tools.console_commands import Renamed, config_of, run_command, settings_of
-from oncelog_client.kafka_tools.failures import JavaError
+from oncelog_client.cli.record_lines import LineReader
+from oncelog_client.errors import KafkaError
+from oncelog_client.kafka_tools.client_settings import PRODUCER
+from oncelog_client.kafka_tools.console_commands import (
+    Renamed,
+    properties_of,
+    run_command,
+    settings_of,
+)
+from oncelog_client.kafka_tools.failures import JavaError, java_error, of_client, print_log
 from oncelog_client.kafka_tools.options import Given, Option, OptionError, Options
+from oncelog_protocol.errors import ErrorCode
 
 _RENAMED: Final = (
     Renamed("producer-property", "command-property"),
@@ -86,14 +95,40 @@ def main(arguments: Sequence[str]) -> int:
         if given.has(renamed.former):
             sys.stdout.write(f"Warning: {renamed.warning}\n")
     try:
-        words = _command(given)
+        return run_command(_command(given), "producer", _Refusals(given))
     except OptionError as error:
         sys.stderr.write(f"{error.message}\n")
         return 1
     except JavaError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    return run_command(words)
+    except KafkaError as error:  # of a record, with --sync
+        sys.stderr.write(f"{_of_record(error, given)}\n")
+        return 1
+
+
+class _Refusals:
+    """Logs the records that are not written, as Kafka's ErrorLoggingCallback does."""
+
+    def __init__(self, given: Given) -> None:
+        self._given = given
+
+    def __call__(self, error: KafkaError, key: int | None, value: int | None) -> None:
+        """Log an error. `key` and `value` are sizes in bytes."""
+        print_log(
+            "ERROR",
+            f"Error when sending message to topic {self._given.value('topic')} with key: "
+            f"{'null' if key is None else f'{key} bytes'}, value: "
+            f"{'null' if value is None else f'{value} bytes'} with error:",
+            "org.apache.kafka.clients.producer.internals.ErrorLoggingCallback",
+        )
+        sys.stderr.write(f"{_of_record(error, self._given)}\n")
+
+
+def _of_record(error: KafkaError, given: Given) -> JavaError:
+    if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+        return java_error(error.code, f"Invalid topics: [{given.value('topic')}]")
+    return of_client(error)
 
 
 def _command(given: Given) -> list[str]:
@@ -106,20 +141,20 @@ def _command(given: Given) -> list[str]:
         )
     words = ["produce", "--kafka-summary", "--topic", given.value("topic") or ""]
     words += ["--bootstrap-server", given.value("bootstrap-server") or ""]
-    words += config_of(given, _RENAMED[1])
-    words += settings_of(given, _RENAMED[0])
-    for name in (_RENAMED[2].former, _RENAMED[2].name):
-        for text in given.values(name):
-            words += ["--property", text]
+    words += properties_of(given, _RENAMED[2], LineReader)
+    # Kafka's tool compresses by this option only. A property has no effect.
+    codec = "none"
+    if given.has("compression-codec"):
+        codec = given.value("compression-codec") or "gzip"
+    flags = [("compression.type", codec)]
     for name, setting in _NUMBERS.items():
         number = given.number(name)
         if number is not None and setting:
-            words += ["--command-property", f"{setting}={number}"]
-    if given.has("compression-codec"):
-        words += ["--compression-codec", given.value("compression-codec") or "gzip"]
+            flags.append((setting, str(number)))
     acks = given.value("request-required-acks")
     if acks is not None:
-        words += ["--request-required-acks", acks]
+        flags.append(("acks", acks))
+    words += settings_of(given, _RENAMED[1], _RENAMED[0], flags, PRODUCER)
     if given.has("sync"):
         words.append("--sync")
     return words

@@ -55,8 +55,8 @@ def main(arguments: Sequence[str]) -> int:
 def _run_our_command(arguments: Sequence[str]) -> int:
     from oncelog_client.cli import oncelog
 
-    oncelog(["groups", *arguments], prog_name="oncelog")
-    return 0
+    code = oncelog.main(["groups", *arguments], prog_name="oncelog", standalone_mode=False)
+    return code if isinstance(code, int) else 0
 
 
 async def _act(given: Given, settings: Mapping[str, Any], action: str) -> None:

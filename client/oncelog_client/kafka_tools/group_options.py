@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 from oncelog_client.kafka_tools.options import Given, Option, Options
@@ -13,6 +14,18 @@ ACTIONS: Final = (
     "reset-offsets",
     "delete-offsets",
     "validate-regex",
+)
+
+# The options that say where offsets are moved, in the order of Kafka's checks.
+_TARGETS: Final = (
+    *("to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current"),
+    *("shift-by", "from-file"),
+)
+_DRY: Final = (
+    "WARN: No action will be performed as the --execute option is missing. In version 5.0, this "
+    "command will require either --dry-run or --execute to be specified. You should add the "
+    "--dry-run option explicitly if you are scripting this command and want to keep the current "
+    "default behavior without prompting.\n"
 )
 
 OPTIONS: Final = Options(
@@ -65,6 +78,8 @@ def check_options(given: Given) -> None:
         given.fail(
             "Option [describe] takes at most one of these options: [members], [offsets], [state]"
         )
+    if given.has("reset-offsets"):
+        _check_reset(given)
     given.refuse_with("group", ["list"])
     given.refuse_with("all-groups", ["list"])
     if sum(map(given.has, ACTIONS)) != 1:
@@ -72,3 +87,20 @@ def check_options(given: Given) -> None:
             "Command must include exactly one action: --list, --describe, --delete, "
             "--reset-offsets, --delete-offsets, --validate-regex"
         )
+
+
+def _check_reset(given: Given) -> None:
+    if given.has("dry-run") and given.has("execute"):
+        given.fail("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
+    if not given.has("dry-run") and not given.has("execute"):
+        sys.stderr.write(_DRY)
+    if not given.has("group") and not given.has("all-groups"):
+        given.fail("Option [reset-offsets] takes one of these options: [all-groups], [group]")
+    for at, name in enumerate(_TARGETS):
+        given.refuse_with(name, _TARGETS[at + 1 :])
+    given.refuse_with("group", ["all-groups"])
+    if not any(map(given.has, ("from-file", "all-topics", "topic"))):
+        given.fail("One of the reset scopes should be defined: --all-topics, --topic.")
+    if not any(map(given.has, _TARGETS)):
+        names = ", ".join(f"[{name}]" for name in _TARGETS)
+        given.fail(f"Option '[reset-offsets]' requires one of the following scenarios: [{names}]")

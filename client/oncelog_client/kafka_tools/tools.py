@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final, cast
 
+import click
+
 from oncelog_client.cli.failures import exit_code_of
 from oncelog_client.kafka_tools.failures import Ended, JavaError
 
@@ -64,6 +66,9 @@ def _run(module: str, arguments: Sequence[str]) -> int:
         return cast("Callable[[Sequence[str]], int]", tool.main)(arguments)
     except Ended as ended:
         return ended.status
+    except click.UsageError as error:  # of our own command
+        sys.stderr.write(f"{error.format_message()}\n")
+        return 1
     except JavaError as error:
         # Java's text for an exception that no code handles.
         sys.stderr.write(f'Exception in thread "main" {error}\n')

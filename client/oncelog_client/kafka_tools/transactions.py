@@ -14,10 +14,16 @@ from oncelog_client.admin.transactions import (
     list_transactions,
 )
 from oncelog_client.cli.options import run
-from oncelog_client.errors import KafkaError
+from oncelog_client.errors import KafkaError, RetriableError
 from oncelog_client.io.clock import wall_ms
 from oncelog_client.kafka_tools.connecting import Connection, connected, read_settings
-from oncelog_client.kafka_tools.failures import JavaError, of_client
+from oncelog_client.kafka_tools.failures import (
+    TIMEOUT,
+    JavaError,
+    SettingsError,
+    java_error,
+    of_client,
+)
 from oncelog_client.kafka_tools.options import KAFKA_VERSION
 from oncelog_client.kafka_tools.sub_commands import Arguments
 from oncelog_client.values import TopicPartition
@@ -25,6 +31,13 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
 
 _PROG: Final = "kafka-transactions.sh"
+# The Java client's names of the first request of each sub-command.
+_FIRST_CALLS: Final = {
+    "list": "listTransactions(api=METADATA)",
+    "describe": "describeTransactions(api=FIND_COORDINATOR)",
+    "describe-producers": "describeProducers(api=METADATA)",
+}
+_OF_BROKER: Final = "describeProducers(api=DESCRIBE_PRODUCERS)"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -33,22 +46,68 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"{KAFKA_VERSION}\n")
         return 0
     given = _parser().parse_args(arguments)
+    missing = _missing(given)
+    if missing:
+        sys.stderr.write(f"{missing}\n")
+        return 1
     if given.command not in _ACTIONS:
         return _run_our_command(arguments)
     try:
         settings = read_settings(given.command_config)
         run(_act(given, settings))
-    except JavaError as error:
+    except SettingsError as error:
         sys.stderr.write(f"{error.message}\n")
         return 1
+    except JavaError as error:
+        sys.stderr.write(
+            f"{_failure(given)}: {error.message}. Enable debug logging for additional detail.\n"
+        )
+        return 1
     return 0
+
+
+def _missing(given: argparse.Namespace) -> str:
+    """Return Kafka's message for an argument that `abort` or `find-hanging` lacks, or an empty
+    string."""
+    if given.command == "find-hanging":
+        if given.topic is None and given.broker_id is None:
+            return (
+                "The `find-hanging` command requires either --topic or --broker-id to limit the "
+                "scope of the search"
+            )
+        if given.partition is not None and given.topic is None:
+            return "The --partition argument requires --topic to be provided"
+    if given.command == "abort" and given.start_offset is None:
+        if given.producer_id is None:
+            return (
+                "The transaction to abort must be identified either with --start-offset (for "
+                "brokers on 3.0 or above) or with --producer-id, --producer-epoch, and "
+                "--coordinator-epoch (for older brokers)"
+            )
+        for name in ("producer_epoch", "coordinator_epoch"):
+            if getattr(given, name) is None:
+                return f"Missing required argument --{name.replace('_', '-')}"
+    return ""
+
+
+def _failure(given: argparse.Namespace) -> str:
+    """Return the words of Kafka's tool before the cause of a failure."""
+    if given.command == "list":
+        return "Failed to list transactions"
+    if given.command == "describe":
+        return (
+            f"Failed to describe transaction state of transactional-id `{given.transactional_id}`"
+        )
+    where = "leader" if given.broker_id is None else f"broker {given.broker_id}"
+    place = TopicPartition(given.topic, given.partition)
+    return f"Failed to describe producers for partition {place} on {where}"
 
 
 def _run_our_command(arguments: Sequence[str]) -> int:
     from oncelog_client.cli import oncelog
 
-    oncelog(["transactions", *arguments], prog_name="oncelog")
-    return 0
+    code = oncelog.main(["transactions", *arguments], prog_name="oncelog", standalone_mode=False)
+    return code if isinstance(code, int) else 0
 
 
 def _parser() -> Arguments:
@@ -88,7 +147,9 @@ def _add_changes(commands: Any) -> None:
 
 
 async def _act(given: argparse.Namespace, settings: Mapping[str, Any]) -> None:
-    async with connected(given.bootstrap_server, settings, given.command) as connection:
+    of_broker = getattr(given, "broker_id", None) is not None
+    call = _OF_BROKER if of_broker else _FIRST_CALLS[given.command]
+    async with connected(given.bootstrap_server, settings, call) as connection:
         try:
             await _ACTIONS[given.command](connection, given)
         except KafkaError as error:
@@ -116,9 +177,7 @@ async def _describe(connection: Connection, given: argparse.Namespace) -> None:
                 "could not be found"
             )
         raise JavaError(
-            "org.apache.kafka.common.errors.TransactionalIdNotFoundException",
-            f"Failed to describe transaction state of transactional-id `{name}`: {reason}. Enable "
-            "debug logging for additional detail.",
+            "org.apache.kafka.common.errors.TransactionalIdNotFoundException", reason
         ) from error
     row = found[name]
     start_ms = row.transaction_start_time_ms
@@ -152,9 +211,17 @@ async def _describe(connection: Connection, given: argparse.Namespace) -> None:
 
 async def _describe_producers(connection: Connection, given: argparse.Namespace) -> None:
     partition = TopicPartition(given.topic, given.partition)
-    found = await describe_producers(
-        connection.cluster, [partition], given.broker_id, connection.timeout_ms
-    )
+    if given.broker_id is None:
+        await _find_leader(connection, partition)
+    try:
+        found = await describe_producers(
+            connection.cluster, [partition], given.broker_id, connection.timeout_ms
+        )
+    except KafkaError as error:
+        if given.broker_id is None:
+            raise
+        text = f"Timed out waiting for a node assignment. Call: {_OF_BROKER}"
+        raise JavaError(TIMEOUT, text) from error
     _print_table(
         (
             "ProducerId",
@@ -176,6 +243,39 @@ async def _describe_producers(connection: Connection, given: argparse.Namespace)
             for row in found[partition]
         ],
     )
+
+
+async def _find_leader(connection: Connection, partition: TopicPartition) -> None:
+    """Wait for the partition to have a leader. Raises JavaError with the words of the Java client:
+    its call with the number of attempts."""
+    cluster, deadline_ms = connection.cluster, wall_ms() + connection.timeout_ms
+    cluster.watch({partition.topic})
+    tries = 0
+
+    async def attempt() -> None:
+        nonlocal tries
+        tries += 1
+        await cluster.refresh()
+        if cluster.metadata.leader(partition) is None:
+            raise cluster.metadata.no_leader(partition)
+
+    try:
+        await cluster.retry(attempt, connection.timeout_ms)
+    except KafkaError as error:
+        if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+            text = f"due to invalid topic `{partition.topic}`"
+            raise java_error(
+                error.code, f"Failed to fetch metadata for partition {partition} {text}"
+            ) from error
+        if not isinstance(error, RetriableError):
+            raise
+        now_ms = wall_ms()
+        call = f"callName={_FIRST_CALLS['describe-producers']}, deadlineMs={deadline_ms}"
+        raise JavaError(
+            TIMEOUT,
+            f"Call({call}, tries={tries}, nextAllowedTryMs={now_ms}) timed out at {now_ms} after "
+            f"{tries} attempt(s)",
+        ) from error
 
 
 def _text(number: int | None) -> str:

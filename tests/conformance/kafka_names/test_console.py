@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.kafka.compared import BROKER, ToolPair
+from tests.harness.kafka.compared import BROKER, Printed, ToolPair
 
 SERVER = ("--bootstrap-server", BROKER)
 TOPIC = (*SERVER, "--topic", "t")
@@ -58,6 +58,80 @@ def test_a_refused_command_line_of_the_producer(
     tools.check_same("kafka-console-producer", *arguments, input="")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--isolation-level", "foo"),
+        ("--consumer-property", "auto.offset.reset=never"),
+        ("--consumer-property", "fetch.min.bytes=x"),
+        ("--command-property", "enable.auto.commit=maybe"),
+        ("--command-property", "session.timeout.ms=-5"),
+        ("--group", ""),
+    ],
+    ids=" ".join,
+)
+def test_a_setting_that_the_consumer_refuses(tools: ToolPair, arguments: tuple[str, ...]) -> None:
+    """The line is in the log of Kafka's tool, which goes to standard output here. The tool gets an
+    input, so that it runs in a JVM of its own, and the log is seen."""
+    both = tools.both(
+        "kafka-console-consumer", *TOPIC, "--timeout-ms", "1000", *arguments, input=""
+    )
+    theirs, ours = ((sorted(tool.out + tool.errors), tool.status) for tool in both)
+    assert ours == theirs
+    assert ours[1] == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--compression-codec", "zip"),
+        ("--command-property", "acks=9"),
+        ("--request-required-acks", "9"),
+        ("--producer-property", "linger.ms=soon"),
+        ("--producer-property", "linger.ms"),
+        ("--batch-size", "-7"),
+        ("--command-property", "enable.idempotence=maybe"),
+    ],
+    ids=" ".join,
+)
+def test_a_setting_that_the_producer_refuses(tools: ToolPair, arguments: tuple[str, ...]) -> None:
+    refused = tools.check_same("kafka-console-producer", *TOPIC, *arguments, input="a\n")
+    assert refused.status == 1
+
+
+def test_what_kafkas_producer_ignores(tools: ToolPair, name: str) -> None:
+    """A property of another reader, and a codec that is not given by --compression-codec. The
+    topic is new, and its creation is no line."""
+    ignored = ("--property", "nosuch=1", "--producer-property", "compression.type=zip")
+    at = (*SERVER, "--topic", name)
+    written = tools.check_same("kafka-console-producer", *at, *ignored, input="a\n")
+    assert (written.status, written.errors) == (0, [])
+
+
+def test_a_refused_record_is_logged_and_the_others_are_written(tools: ToolPair, name: str) -> None:
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
+    lines = f"a\n{'x' * 9_000}\nb\n"
+    small = (*SERVER, "--topic", name, "--command-property", "max.request.size=2000")
+    both = tools.both("kafka-console-producer", *small, input=lines)
+    for tool in both:
+        (logged,) = exceptions(tool)
+        assert logged.startswith("org.apache.kafka.common.errors.RecordTooLargeException: ")
+        assert tool.status == 0
+    limited = ("--topic", name, "--from-beginning", "--max-messages", "2")
+    theirs, ours = tools.both("kafka-console-consumer", *SERVER, *limited)
+    assert ours.out == theirs.out == ["a", "b"]
+
+
+def test_records_for_an_invalid_name_are_logged(tools: ToolPair) -> None:
+    at = (*SERVER, "--topic", "bad name!")
+    both = tools.both("kafka-console-producer", *at, input="a\nb\n")
+    for tool in both:
+        assert tool.status == 0
+        logged = exceptions(tool)
+        assert len(logged) == 2
+        assert all("errors.InvalidTopicException: " in line for line in logged)
+
+
 def test_lines_that_are_written_and_read(tools: ToolPair, name: str) -> None:
     """Both tools write the same records and print the same lines."""
     tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
@@ -98,3 +172,8 @@ def test_a_consumer_waits_for_a_topic_that_its_requests_create(tools: ToolPair, 
     assert ours.errors[-1] == theirs.errors[-1]
     listed = tools.check_same("kafka-topics", *SERVER, "--list", "--topic", name)
     assert listed.out == [name]
+
+
+def exceptions(tool: Printed) -> list[str]:
+    """Return the exceptions in the log of a tool."""
+    return [line for line in tool.out + tool.errors if line.startswith("org.apache.")]

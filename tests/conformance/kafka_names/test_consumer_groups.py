@@ -13,6 +13,7 @@ from tests.harness.kafka.compared import BROKER, ToolPair, run_ours
 from tests.harness.waiting import wait_until
 
 SERVER = ("--bootstrap-server", BROKER)
+RESET = (*SERVER, "--reset-offsets", "--group", "g")
 # The id of a member, which the broker draws.
 MEMBER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -30,11 +31,20 @@ MEMBER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
         (*SERVER, "--describe", "--group", "g", "--members", "--state"),
         (*SERVER, "--describe", "--group", "nosuch"),
         (*SERVER, "--delete", "--group", "nosuch"),
+        (*RESET, "--topic", "t", "--to-earliest", "--to-latest"),
+        (*RESET, "--topic", "t", "--to-earliest", "--execute", "--dry-run"),
+        (*RESET, "--topic", "t", "--all-groups", "--to-earliest"),
     ],
     ids=" ".join,
 )
 def test_a_refused_command_line(tools: ToolPair, arguments: tuple[str, ...]) -> None:
     tools.check_same("kafka-consumer-groups", *arguments)
+
+
+def test_a_reset_without_topics(tools: ToolPair) -> None:
+    """With an input, Kafka's tool has a JVM of its own. It catches the exit of the driver's."""
+    refused = tools.check_same("kafka-consumer-groups", *RESET, "--to-earliest", input="")
+    assert refused.status == 1
 
 
 @pytest.mark.parametrize("action", ["--describe", "--delete"])

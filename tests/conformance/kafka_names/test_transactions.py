@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from confluent_kafka import Producer
 
@@ -20,12 +23,62 @@ SERVER = ("--bootstrap-server", BROKER)
         (*SERVER, "describe"),
         (*SERVER, "describe-producers", "--topic", "t"),
         (*SERVER, "describe", "--transactional-id", "nosuch"),
+        (*SERVER, "find-hanging"),
+        (*SERVER, "find-hanging", "--partition", "0", "--broker-id", "1"),
+        (*SERVER, "abort", "--topic", "t", "--partition", "0"),
+        (*SERVER, "abort", "--topic", "t", "--partition", "0", "--producer-id", "1"),
+        (
+            *(*SERVER, "abort", "--topic", "t", "--partition", "0", "--producer-id", "1"),
+            *("--producer-epoch", "0"),
+        ),
     ],
     ids=" ".join,
 )
 def test_a_refused_command_line(tools: ToolPair, arguments: tuple[str, ...]) -> None:
     refused = tools.check_same("kafka-transactions", *arguments)
     assert refused.status == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (*SERVER, "describe-producers", "--topic", "nosuch", "--partition", "0"),
+        (
+            *SERVER,
+            "describe-producers",
+            "--topic",
+            "nosuch",
+            "--partition",
+            "0",
+            "--broker-id",
+            "1",
+        ),
+        (
+            *SERVER,
+            "describe-producers",
+            "--topic",
+            "nosuch",
+            "--partition",
+            "0",
+            "--broker-id",
+            "9",
+        ),
+        (*SERVER, "describe-producers", "--topic", "bad name!", "--partition", "0"),
+        ("--bootstrap-server", "127.0.0.1:1", "list"),
+        ("--bootstrap-server", "127.0.0.1:1", "describe", "--transactional-id", "t"),
+    ],
+    ids=" ".join,
+)
+def test_a_failure_after_the_timeout(
+    tools: ToolPair, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """Both tools print the same words. Times and numbers of attempts differ."""
+    file = tmp_path / "client.properties"
+    file.write_text("default.api.timeout.ms=2500\nrequest.timeout.ms=1500\n")
+    both = tools.both("kafka-transactions", "--command-config", str(file), *arguments)
+    theirs, ours = (([re.sub(r"\d+", "N", line) for line in t.errors], t.status) for t in both)
+    assert ours == theirs
+    assert ours[1] == 1
 
 
 def test_open_and_empty_transactions(tools: ToolPair, name: str) -> None:
