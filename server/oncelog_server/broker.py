@@ -18,6 +18,7 @@ from oncelog_server.broker_parts import (
     new_transaction_coordinator,
 )
 from oncelog_server.broker_security import BrokerSecurity
+from oncelog_server.cluster.emptied_replicas import emptied_replicas
 from oncelog_server.config import Settings
 from oncelog_server.data_directory.lock import SeenRevision
 from oncelog_server.deferred import Unheard
@@ -37,6 +38,7 @@ from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Listener, Requests
 from oncelog_server.network.new_connections import connection_rates
 from oncelog_server.newer_logs import NewerLogs
+from oncelog_server.observe.partition_events import log_emptied
 from oncelog_server.producer_id_supply import ProducerIdSupply
 from oncelog_server.settings.listeners import (
     Endpoint,
@@ -122,6 +124,7 @@ class Broker:
         # The checks come first, because a refused start must change nothing.
         folders = await self._folders(checks)
         identity = meta or checks.new_identity(self.metadata.image)
+        self._log_emptied(identity.directory_id)
         self.directory.take_clean_mark()
         newer = NewerLogs(next_producer_id)
         self._replica_manager.open_all(self.metadata.image, folders, newer)
@@ -184,6 +187,13 @@ class Broker:
         except ValueError:
             await self.metadata.stop()
             raise
+
+    def _log_emptied(self, directory_id: str) -> None:
+        """Log the partitions that a new directory lacks, before they are opened."""
+        emptied = emptied_replicas(
+            self.metadata.image, self.settings.node_id, directory_id, set(self._files.list(""))
+        )
+        log_emptied(emptied, str(self.directory.path))
 
     def _keep_by_boot(self) -> None:
         """Record the id of the computer's current boot, unless a partition is offline. If the disk

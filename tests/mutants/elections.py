@@ -40,7 +40,7 @@ ELECTION_MUTANTS: Final = (
         "E4",
         "a member of ISR or ELR that has lost its records stays one",
         _CHANGE,
-        "        if recorded in broker.kept_epochs or self._is_single:\n",
+        "        if recorded in broker.kept_epochs or self.is_single:\n",
         "        if True:\n",
         _EXPLORATION,
     ),

@@ -107,6 +107,26 @@ async def test_a_broker_starts_stops_and_starts_again(tmp_path: Path) -> None:
         assert len(broker.partitions) == 1
 
 
+async def test_b10_a_new_directory_names_the_partitions_that_start_empty(tmp_path: Path) -> None:
+    """The broker has their only replicas, so it leads them at once. A partition with another
+    replica is not among them."""
+    found = store()
+    event = "partitions start empty: the data directory is new, and has their only replica"
+    async with started(tmp_path / "1", found) as broker, started(tmp_path / "2", found, 2):
+        await broker.metadata.create_topics(
+            [
+                NewTopic("alone", assignments=((0, (1,)), (1, (2,)), (2, (1,)))),
+                NewTopic("pair", assignments=((0, (1, 2)),)),
+            ]
+        )
+    for directory, named in (("1", []), ("new", [["alone-0", "alone-2"]]), ("new", [])):
+        with structlog.testing.capture_logs() as logged:
+            async with started(tmp_path / directory, found) as broker:
+                await until(lambda: broker.metadata.image.topics["alone"].partitions[0].leader == 1)
+        logged = [entry for entry in logged if entry["event"] == event]
+        assert [entry["partitions"] for entry in logged] == named
+
+
 async def test_a_start_waits_for_a_store_that_does_not_respond(tmp_path: Path) -> None:
     found = store()
     found.is_cut_off = True

@@ -90,12 +90,13 @@ class Candidates:
         broker = self._brokers.get(broker_id)
         if broker is None or broker.epoch == recorded:
             return recorded
-        if recorded in broker.kept_epochs or self._is_single:
+        if recorded in broker.kept_epochs or self.is_single:
             return broker.epoch
         return None
 
     @property
-    def _is_single(self) -> bool:
+    def is_single(self) -> bool:
+        """Return True if the partition has one replica, besides those that are being added."""
         partition = self._partition
         members = (*partition.isr, *partition.elr)
         return sum(b not in partition.adding or b in members for b in partition.replicas) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -15,6 +16,8 @@ log = structlog.get_logger("oncelog.partition")
 
 # The same failure of a partition is logged at most once in this time.
 REPEAT_MS: Final = 60_000
+# Maximum number of partitions that an event names.
+NAMED: Final = 20
 
 _WAY_OUT: Final = (
     "`oncelog logs verify DIR` says which part of the log is intact; stop the broker and put the"
@@ -59,6 +62,22 @@ def log_damage(name: TopicPartition, corrupt: CorruptLog) -> None:
         position=corrupt.position,
         reason=corrupt.reason,
         what_to_do=_WAY_OUT,
+    )
+
+
+def log_emptied(names: Sequence[TopicPartition], directory: str) -> None:
+    """Log that this broker leads partitions with an empty log, because its data directory is new
+    and they have no other replica."""
+    if not names:
+        return
+    log.warning(
+        "partitions start empty: the data directory is new, and has their only replica",
+        partitions=[str(name) for name in names[:NAMED]],
+        more=max(len(names) - NAMED, 0) or None,
+        directory=directory,
+        what_to_do="if the former data directory still exists, stop the broker, put that directory"
+        " back and start the broker: the partitions then have their former records, and lose those"
+        " written meanwhile. Else these records are lost",
     )
 
 
