@@ -49,8 +49,8 @@ WIDE = """
 import pytest
 
 @pytest.fixture(scope="session")
-def application(oncelog_session_broker):
-    return oncelog_session_broker
+def application(oncelog_broker):
+    return oncelog_broker
 
 def test_kills(application):
     application.kill()
@@ -58,12 +58,12 @@ def test_kills(application):
 def test_runs_after_the_kill(application):
     assert application.is_running
 
-def test_is_the_same(application, oncelog_broker, oncelog):
-    assert application is oncelog_broker is oncelog.broker
+def test_is_the_same(application, oncelog_test_broker, oncelog):
+    assert application is oncelog_test_broker is oncelog.broker
 
 @pytest.mark.oncelog(fresh=True)
-def test_has_another(application, oncelog_broker):
-    assert application is not oncelog_broker
+def test_has_another(application, oncelog_test_broker):
+    assert application is not oncelog_test_broker
 """
 
 
@@ -75,21 +75,25 @@ def test_the_broker_of_the_run_is_for_fixtures_of_every_scope(tmp_path: Path) ->
 MARKED = """
 import pytest
 
+@pytest.fixture(scope="session")
+def application(oncelog_broker):
+    return oncelog_broker
+
 @pytest.fixture
-def killer(oncelog_broker):
-    return oncelog_broker.kill
+def killer(oncelog_test_broker):
+    return oncelog_test_broker.kill
 
 @pytest.mark.oncelog({arguments})
-def test_kills_its_own(killer, oncelog_broker, oncelog):
-    assert oncelog_broker is oncelog.broker
+def test_kills_its_own(killer, oncelog_test_broker, oncelog):
+    assert oncelog_test_broker is oncelog.broker
     killer()
     assert not oncelog.broker.is_running
 
 @pytest.mark.oncelog({arguments})
-def test_has_its_own_without_a_namespace(oncelog_broker, oncelog_session_broker):
-    assert oncelog_broker is not oncelog_session_broker
-    oncelog_broker.kill()
-    assert oncelog_session_broker.is_running
+def test_has_its_own_without_a_namespace(oncelog_test_broker, application):
+    assert oncelog_test_broker is not application
+    oncelog_test_broker.kill()
+    assert application.is_running
 """
 
 
@@ -97,3 +101,17 @@ def test_has_its_own_without_a_namespace(oncelog_broker, oncelog_session_broker)
 def test_the_broker_of_a_marked_test_is_its_own(tmp_path: Path, arguments: str) -> None:
     done = run(tmp_path, MARKED.format(arguments=arguments))
     assert outcomes(done.stdout) == {"passed": 2}, done.stdout
+
+
+def test_the_broker_of_the_run_is_refused_to_a_marked_test(tmp_path: Path) -> None:
+    """It would kill the broker of all tests, and pass."""
+    suite = """
+import pytest
+
+@pytest.mark.oncelog(fresh=True)
+def test_kills_another(oncelog, oncelog_broker):
+    oncelog_broker.kill()
+"""
+    done = run(tmp_path, suite)
+    assert outcomes(done.stdout) == {"failed": 1}, done.stdout
+    assert "this test has a broker of its own" in done.stdout

@@ -81,11 +81,11 @@ def _oncelog_address(request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.fixture(scope="session")
-def oncelog_session_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+def oncelog_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """The broker of the session, for fixtures of every scope. With xdist, each worker has one.
 
     Do not stop it for good: the tests share it. After each test its faults end, and a killed broker
-    is started again. A test takes `oncelog_broker`, which heeds the marker `oncelog`.
+    is started again. A test with the marker `oncelog` takes `oncelog_test_broker`.
     """
     if request.config.getoption("--oncelog-broker"):
         pytest.skip("the broker of --oncelog-broker cannot be killed or restarted")
@@ -100,7 +100,7 @@ def oncelog_session_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def oncelog_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+def oncelog_test_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """The broker of this test: the broker of the session, or the test's own with the marker
     `oncelog`. After the test its faults end, and a killed broker is started again."""
     broker = _broker_of(request)
@@ -158,10 +158,10 @@ def oncelog(
     from oncelog.testing.client_thread import ClientThread
     from oncelog.testing.namespace import Namespace
 
-    own = _has_own_broker(request)
+    own = _has_own_broker(request.node)
     broker: Broker | None = None
     if own or _oncelog_address is None:
-        broker = request.getfixturevalue("oncelog_broker")
+        broker = request.getfixturevalue("oncelog_test_broker")
     address = _oncelog_address if broker is None else broker.bootstrap_servers
     assert address is not None
     with contextlib.ExitStack() as closing:
@@ -188,24 +188,36 @@ def _report(item: pytest.Item, left: list[str]) -> None:
 
 def _broker_of(request: pytest.FixtureRequest) -> Broker:
     """Return the broker for this test, which runs and has no faults."""
-    if _has_own_broker(request):
+    if _has_own_broker(request.node):
         factory: BrokerFactory = request.getfixturevalue("oncelog_broker_factory")
         return factory(request.node.get_closest_marker("oncelog").kwargs.get("settings"))
-    broker: Broker = request.getfixturevalue("oncelog_session_broker")
-    logs = request.node.stash.setdefault(_LOGS, [])
-    logs.append((broker, broker.log.stat().st_size))
+    broker: Broker = request.getfixturevalue("oncelog_broker")
+    _note_log(request.node, broker)
     return broker
 
 
-def _has_own_broker(request: pytest.FixtureRequest) -> bool:
+def _note_log(item: pytest.Item, broker: Broker) -> None:
+    """Note where the log of this test begins, for the report of a failure."""
+    logs = item.stash.setdefault(_LOGS, [])
+    if broker not in [noted for noted, _ in logs]:
+        logs.append((broker, broker.log.stat().st_size))
+
+
+def _has_own_broker(item: pytest.Item) -> bool:
     """Return True if the marker of the test asks for a broker of its own."""
-    marker = request.node.get_closest_marker("oncelog")
+    marker = item.get_closest_marker("oncelog")
     if marker is None:
         return False
     unknown = sorted(set(marker.kwargs) - _ARGUMENTS)
     if marker.args or unknown:
         pytest.fail(f"the marker oncelog takes settings= and fresh=, not {marker.args or unknown}")
     return bool(marker.kwargs.get("settings") or marker.kwargs.get("fresh"))
+
+
+def _arguments(item: pytest.Item) -> tuple[str, ...]:
+    """Return the names of the fixtures that the function of a test takes itself."""
+    code = getattr(getattr(item, "function", None), "__code__", None)
+    return () if code is None else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def _make_whole(broker: Broker) -> list[str]:
@@ -269,7 +281,16 @@ def _opened(namespace: Namespace) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Skip a test that needs faults if the broker has none."""
+    """Skip a test that needs faults if the broker has none. Refuse the session's broker to a test
+    with a broker of its own: the test would break the other one, and pass."""
+    broker = item.config.stash.get(_SESSION_BROKER, None)
+    if broker is not None and "oncelog_broker" in _arguments(item):
+        if _has_own_broker(item):
+            pytest.fail(
+                "this test has a broker of its own, by the marker oncelog: oncelog_test_broker;"
+                " oncelog_broker is the broker of all tests"
+            )
+        _note_log(item, broker)
     try:
         return (yield)
     except Exception as error:
