@@ -99,15 +99,7 @@ def _wanted(
         if not present.is_in_progress:
             raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         cancelled = present.cancelled()
-        candidates = Candidates(image, partition)
-        # A draining leader that no other replica can replace stays the leader.
-        isr = live_members(candidates, partition) or staying_members(candidates, partition)
-        if isr.keys().isdisjoint(cancelled.replicas) and not rules.allows_unclean(topic):
-            raise Refused(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Unable to revert partition assignment for {target.topic}:{target.partition} "
-                "because it would require an unclean leader election.",
-            )
+        _check_cancelled(image, rules, topic, partition, target, cancelled)
         return cancelled
     check_assignment(target.replicas, image.registered, None)
     count = len(present.target)
@@ -117,3 +109,35 @@ def _wanted(
             f"The replication factor is changed from {count} to {len(target.replicas)}",
         )
     return present.towards(target.replicas)
+
+
+def _check_cancelled(
+    image: ClusterImage,
+    rules: ElectionRules,
+    topic: TopicImage,
+    partition: PartitionImage,
+    target: PartitionTarget,
+    cancelled: Reassignment,
+) -> None:
+    """Raise Refused if a cancellation would remove the last member of the ISR, or members that the
+    min ISR needs: committed records would be on fewer replicas than the min ISR."""
+    if rules.allows_unclean(topic):
+        return
+    candidates = Candidates(image, partition)
+    # A draining leader that no other replica can replace stays the leader.
+    isr = live_members(candidates, partition) or staying_members(candidates, partition)
+    staying = isr.keys() & set(cancelled.replicas)
+    place = f"{target.topic}:{target.partition}"
+    if not staying:
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert partition assignment for {place} because it would require an "
+            "unclean leader election.",
+        )
+    needed = min(rules.min_isr(topic, partition), len(cancelled.replicas))
+    if len(staying) < min(needed, len(isr)):
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert partition assignment for {place} because only {len(staying)} of the "
+            f"replicas that stay are in sync, and min.insync.replicas is {needed}.",
+        )

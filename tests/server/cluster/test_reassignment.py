@@ -195,6 +195,32 @@ def assignment(partition: PartitionImage) -> tuple[Ids, Ids, Ids]:
     return partition.replicas, partition.adding, partition.removing
 
 
+@pytest.mark.parametrize("min_isr", [1, 2, 3])
+def test_a_cancellation_that_would_leave_too_few_replicas_in_sync_is_refused(min_isr: int) -> None:
+    """The added replica has the records that were committed while another replica was down. Only an
+    unclean election may lose them."""
+    cluster = cluster_with((1, 2), own={"min.insync.replicas": str(min_isr)})
+    moved(cluster, (2, 3))
+    join(cluster, 1, 3)
+    before = cluster.partition("t")
+    if min_isr == 1:
+        assert assignment(moved(cluster, None)) == ((2, 1), (), ())
+        return
+    with pytest.raises(Refused, match="only 1 of the replicas that stay are in sync") as refused:
+        moved(cluster, None)
+    assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert cluster.partition("t") == before
+    join(cluster, 1, 2, 3)
+    assert assignment(moved(cluster, None)) == ((2, 1), (), ())
+
+
+def test_a_replica_that_is_not_in_sync_is_removed_by_a_cancellation() -> None:
+    cluster = cluster_with((1, 2), own={"min.insync.replicas": "2"})
+    moved(cluster, (2, 3))
+    join(cluster, 1)
+    assert assignment(moved(cluster, None)) == ((2, 1), (), ())
+
+
 def test_a_partition_moves_when_its_new_replica_is_in_sync() -> None:
     cluster = cluster_with((1, 2))
     found = moved(cluster, (2, 3))
