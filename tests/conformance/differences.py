@@ -205,7 +205,7 @@ UNKNOWN_SETTING_OF_A_BROKER = Difference(
     source="Kafka keeps it for plug-ins; oncelog has no plug-ins, so it is an unknown name",
 )
 SETTING_WITHOUT_EFFECT = Difference(
-    case="IncrementalAlterConfigs of a broker with log.cleaner.threads",
+    case="IncrementalAlterConfigs of a broker with remote.fetch.max.wait.ms",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.INVALID_REQUEST,
     source="a dynamic setting must change the running broker",

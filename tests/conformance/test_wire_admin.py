@@ -317,7 +317,7 @@ def test_a_brokers_settings_that_need_a_restart_are_refused(target: Target, wire
     ("name", "difference"),
     [
         ("nosuch.setting", UNKNOWN_SETTING_OF_A_BROKER),
-        ("log.cleaner.threads", SETTING_WITHOUT_EFFECT),
+        ("remote.fetch.max.wait.ms", SETTING_WITHOUT_EFFECT),
     ],
 )
 def test_only_settings_with_an_effect_are_dynamic(

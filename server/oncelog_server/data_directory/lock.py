@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -136,6 +135,8 @@ class DataDirectory:
         """
         if not self._was_empty or self._lock is None:
             return
+        import shutil  # no other start needs it
+
         for path in self.path.iterdir():
             if path.name in _OF_A_START or path.name.startswith(METADATA_NAME):
                 path.unlink()

@@ -117,7 +117,7 @@ def test_a_missing_file_is_named(secured_kafka: SecuredKafka, tmp_path: Path) ->
     where = ("--bootstrap-server", secured_kafka.addresses["SSL"])
     done = _oncelog("topic", "list", *where, "--command-config", str(path))
     assert done.returncode == 2
-    assert f"ssl_truststore_location: {tmp_path}/nowhere.pem cannot be read" in done.stderr
+    assert f"ssl.truststore.location: {tmp_path}/nowhere.pem cannot be read" in done.stderr
 
 
 def test_an_untrusted_broker_is_refused_with_advice(
