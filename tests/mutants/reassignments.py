@@ -41,9 +41,16 @@ REASSIGNMENT_MUTANTS: Final = (
         "G4",
         "a cancellation trusts a replica that may have lost records",
         f"{_CLUSTER}/reassignment_changes.py",
-        "        isr = live_members(candidates, partition) or "
-        "staying_members(candidates, partition)\n",
-        "        isr = dict.fromkeys(partition.isr)\n",
+        "    isr = live_members(candidates, partition) or staying_members(candidates, partition)\n",
+        "    isr = dict.fromkeys(partition.isr)\n",
+        _RULES,
+    ),
+    Mutant(
+        "G9",
+        "a cancellation removes replicas that the min ISR needs",
+        f"{_CLUSTER}/reassignment_changes.py",
+        "    if len(staying) < min(needed, len(isr)):\n",
+        "    if len(staying) < min(needed, len(isr)) and False:\n",
         _RULES,
     ),
     Mutant(
