@@ -191,7 +191,10 @@ class Broker:
     def _log_emptied(self, directory_id: str) -> None:
         """Log the partitions that a new directory lacks, before they are opened."""
         emptied = emptied_replicas(
-            self.metadata.image, self.settings.node_id, directory_id, set(self._files.list(""))
+            self.metadata.image,
+            self.settings.node_id,
+            directory_id,
+            lambda: set(self._files.list("")),
         )
         log_emptied(emptied, str(self.directory.path))
 

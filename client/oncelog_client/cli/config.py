@@ -27,6 +27,7 @@ from oncelog_client.cli.options import (
     split_config,
 )
 from oncelog_client.cli.output import Column, show
+from oncelog_client.core.move_throttles import FOLLOWER_RATE, LEADER_RATE
 
 COLUMNS: Final = (
     Column("Entity", "id"),
@@ -39,6 +40,8 @@ ALTERED_COLUMNS: Final = (*COLUMNS[:2], Column("Old value", "id"), COLUMNS[2])
 # The name of the settings of all brokers, and how it is shown.
 ALL_BROKERS: Final = ""
 EVERY: Final = "(all)"
+# The rates of throttles. A description lists only those that are set.
+RATES: Final = {LEADER_RATE, FOLLOWER_RATE, "replica.alter.log.dirs.io.max.bytes.per.second"}
 # The settings of one listener have this prefix. A description lists only those that are set.
 LISTENER_PREFIX: Final = "listener.name."
 ENTITIES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
@@ -146,6 +149,8 @@ async def _check_deleted(
         nodes = (await admin.describe_cluster()).nodes
         broker = ConfigResource(ResourceType.BROKER, str(nodes[0].node_id))
         known |= {*(await admin.describe_configs([broker]))[broker]}
+    if resource.type is ResourceType.BROKER:
+        known |= RATES
     for name in names:
         if name not in known and not name.startswith(LISTENER_PREFIX):
             kind = resource.type.name.lower()

@@ -104,7 +104,10 @@ class Fetcher:
 
     def _stable_offset(self, partition: TopicPartition) -> int | None:
         state = self._subscription.get(partition)
-        return None if state is None else state.last_stable_offset
+        # -1: the partition was assigned again, and has had no response since.
+        if state is None or state.last_stable_offset < 0:
+            return None
+        return state.last_stable_offset
 
     def raise_failure(self) -> None:
         """Raise the error of a fetch that no retry resolves, if there is one. Each error is raised

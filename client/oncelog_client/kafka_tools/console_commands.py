@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -13,6 +14,9 @@ from oncelog_client.kafka_tools.client_settings import taken
 from oncelog_client.kafka_tools.connecting import read_pairs
 from oncelog_client.kafka_tools.failures import SettingsError
 from oncelog_client.kafka_tools.options import Given
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class Renamed(NamedTuple):
@@ -49,13 +53,14 @@ def settings_of(
     return words
 
 
-def properties_of(given: Given, option: Renamed, kind: type) -> list[str]:
+def properties_of(given: Given, option: Renamed, kind: type[DataclassInstance]) -> list[str]:
     """Return the properties of a reader or a formatter as options of our command. Kafka's classes
     ignore other properties."""
     words: list[str] = []
+    known = {field.name for field in fields(kind)}
     for text in (*given.values(option.former), *given.values(option.name)):
         name, _, value = text.partition("=")
-        if name.replace(".", "_") in kind.__dataclass_fields__:  # type: ignore[attr-defined]
+        if name.replace(".", "_") in known:
             words += ["--property", f"{name}={value}"]
     return words
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.partition_change import Candidates
@@ -14,15 +14,16 @@ def emptied_replicas(
     image: ClusterImage,
     broker_id: int,
     directory_id: str,
-    folders: Container[str],
+    list_folders: Callable[[], Container[str]],
 ) -> list[TopicPartition]:
     """Return the partitions with their only replica on a broker, and without a folder there, if the
     broker was last registered with another data directory. No other replica has more, so the broker
-    leads them, empty (`Candidates.epoch`). `folders` are those in the data directory. `image` is
-    that before the new registration."""
+    leads them, empty (`Candidates.epoch`). `list_folders` returns those of the data directory, and
+    is called for a new directory only. `image` is that before the new registration."""
     last = image.registrations.get(broker_id)
     if last is not None and last.directory_id == directory_id:
         return []
+    folders = list_folders()
     return [
         TopicPartition(topic.name, partition.partition)
         for topic in image.topics.values()

@@ -60,6 +60,8 @@ def test_a_setting_that_is_not_set_is_deleted_without_an_error(
     for flags in (
         ("--topic", topic, "--delete-config", "retention.ms"),
         ("--broker-defaults", "--delete-config", "log.retention.ms"),
+        ("--broker", "1", "--delete-config", "leader.replication.throttled.rate"),
+        ("--broker-defaults", "--delete-config", "follower.replication.throttled.rate"),
     ):
         assert flags[-1] in command_line.text("config", "--alter", *flags)
 

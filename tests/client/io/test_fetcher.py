@@ -13,6 +13,7 @@ from oncelog_client.errors import RetriableError
 from oncelog_client.io import fetcher as fetcher_module
 from oncelog_client.io.fetcher import Fetcher
 from oncelog_protocol.messages.fetch import EpochEndOffset
+from oncelog_protocol.records.record import Record
 from tests.client.io.scripted_leader import TP, Leader, answer, batch, reading
 
 
@@ -121,3 +122,16 @@ async def test_a_later_failure_does_not_replace_the_timer_of_an_earlier_one(
     fetcher._resume_at(60_000, now_ms)
     asked, _ = await leader.asked()
     assert asked.fetch_offset == 0
+
+
+async def test_records_of_a_partition_without_a_response_are_not_counted_as_open(
+    reader: tuple[Subscription, Fetcher, Leader],
+) -> None:
+    """The partition was assigned again after the records were returned."""
+    subscription, fetcher, _ = reader
+    uncommitted = fetcher.count_uncommitted()
+    uncommitted.give(TP, 1, [Record(0, 0, None, b"v")])
+    assert subscription[TP].last_stable_offset == -1
+    assert uncommitted.count() == (0, 0)
+    subscription[TP].last_stable_offset = 0
+    assert uncommitted.count() == (0, 1)

@@ -26,14 +26,18 @@ def image(last: str | None, **partition: tuple[int, ...]) -> Any:
 def test_the_only_replica_of_a_new_directory_is_emptied() -> None:
     t0 = [TopicPartition("t", 0)]
     for last in ("old", None):
-        assert emptied_replicas(image(last, replicas=(1,)), 1, "new", set()) == t0
+        assert emptied_replicas(image(last, replicas=(1,)), 1, "new", set) == t0
     moving = image("old", replicas=(1, 2), adding=(2,))
-    assert emptied_replicas(moving, 1, "new", set()) == t0
+    assert emptied_replicas(moving, 1, "new", set) == t0
+
+
+def unlisted() -> set[str]:
+    raise AssertionError("a start with its former directory lists the folders again")
 
 
 def test_other_replicas_are_not_emptied() -> None:
     alone = image("old", replicas=(1,))
-    assert emptied_replicas(alone, 1, "old", set()) == []
-    assert emptied_replicas(alone, 1, "new", {"t-0"}) == []
-    assert emptied_replicas(image("old", replicas=(2,)), 1, "new", set()) == []
-    assert emptied_replicas(image("old", replicas=(1, 2)), 1, "new", set()) == []
+    assert emptied_replicas(alone, 1, "old", unlisted) == []
+    assert emptied_replicas(alone, 1, "new", lambda: {"t-0"}) == []
+    assert emptied_replicas(image("old", replicas=(2,)), 1, "new", set) == []
+    assert emptied_replicas(image("old", replicas=(1, 2)), 1, "new", set) == []
