@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Final, TypeVar
 
-from oncelog_client.connect_failures import Address, ConnectFailure
+from oncelog_client.connect_failures import Address, ConnectCause, ConnectFailure
 from oncelog_client.core.backoff import Backoff
 from oncelog_client.core.client_config import ClientConfig
 from oncelog_client.core.leader_hints import LeaderHints
@@ -62,8 +62,20 @@ _HOPELESS_TOPIC_ERRORS: Final = frozenset(
 )
 
 
-def _is_lasting(error: RetriableError) -> bool:
-    return bool(error.failures) and all(failure.cause.is_lasting for failure in error.failures)
+def lasting() -> Callable[[RetriableError], bool]:
+    """Return a function that returns True if no further attempt can succeed. It gets the error of
+    each attempt. A broker that stops closes a connection as a listener with SASL does, so
+    NEEDS_SASL counts from the second attempt in a row on."""
+    was_closed = False
+
+    def is_lasting(error: RetriableError) -> bool:
+        nonlocal was_closed
+        causes = [failure.cause for failure in error.failures]
+        is_closed = ConnectCause.NEEDS_SASL in causes
+        is_first, was_closed = is_closed and not was_closed, is_closed
+        return bool(causes) and not is_first and all(cause.is_lasting for cause in causes)
+
+    return is_lasting
 
 
 class Cluster:
@@ -102,7 +114,7 @@ class Cluster:
             timeout_ms = 2 * self.config.request_timeout_ms
         self._connections.fail_fast = fail_fast
         try:
-            await self.retry(self.refresh, timeout_ms, hopeless=_is_lasting if fail_fast else never)
+            await self.retry(self.refresh, timeout_ms, hopeless=lasting() if fail_fast else never)
         except BaseException:
             await self.close()
             raise

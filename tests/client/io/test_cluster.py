@@ -9,8 +9,10 @@ import pytest
 
 from oncelog.testing.ports import free_ports
 from oncelog_client.config import producer_config
+from oncelog_client.connect_failures import ConnectCause, ConnectFailure
 from oncelog_client.core.metadata import Metadata
-from oncelog_client.io.cluster import Cluster
+from oncelog_client.errors import DisconnectedError
+from oncelog_client.io.cluster import Cluster, lasting
 from oncelog_client.values import Node
 from oncelog_protocol.messages.metadata import (
     MetadataRequest,
@@ -120,3 +122,17 @@ async def test_a_second_request_uses_the_bootstrap_connection_despite_another_ad
         await cluster.call_any(MetadataRequest(topics=None), MetadataResponse)
         assert known.last_used_ms > idle_ms
         await cluster.close()
+
+
+def test_a_connection_that_is_closed_once_may_be_that_of_a_broker_that_stops() -> None:
+    def closed(*causes: ConnectCause) -> DisconnectedError:
+        error = DisconnectedError("closed")
+        error.failures = tuple(ConnectFailure(("a", 1), cause) for cause in causes)
+        return error
+
+    is_lasting = lasting()
+    assert not is_lasting(closed(ConnectCause.NEEDS_SASL))
+    assert not is_lasting(closed())
+    assert not is_lasting(closed(ConnectCause.NEEDS_SASL))
+    assert is_lasting(closed(ConnectCause.NEEDS_SASL))
+    assert is_lasting(closed(ConnectCause.TLS))
