@@ -53,6 +53,7 @@ class Calls:
         loop = asyncio.get_running_loop()
         ends = loop.time() + timeouts.total_s
         attempts = 0
+        earlier: OSError | None = None
         while True:
             self._check_open()
             member = self._members.present
@@ -63,6 +64,9 @@ class Calls:
             except TimeoutError as error:
                 failure: OSError = OSError(f"no response from etcd at {member.address}")
                 failure.__cause__ = error
+                if earlier is not None and not attempt.is_sent and loop.time() >= ends:
+                    # The end of the call came before a connection. It hides no reason.
+                    failure = earlier
             except EtcdError as error:
                 if error.failure not in _OF_THIS_MEMBER:
                     raise
@@ -79,6 +83,7 @@ class Calls:
             if attempt.is_sent and not timeouts.is_repeatable:
                 raise UnknownOutcome(str(failure)) from failure
             attempts += 1
+            earlier = failure
             pause_s = PAUSE_S if attempts % len(self._members) == 0 else 0.0
             if loop.time() + pause_s >= ends:
                 raise failure

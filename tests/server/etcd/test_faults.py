@@ -21,6 +21,7 @@ from oncelog_server.cluster.store import (
 from oncelog_server.etcd.store import EtcdStore
 from tests.server.etcd.stores import PREFIX, create, in_simulation
 from tests.server.metadata.collected import collect, watching
+from tests.simulation.cuts import both_ways
 from tests.simulation.etcd.faults import Fault
 from tests.simulation.etcd.processes import EtcdProcesses
 from tests.simulation.loop import SimLoop
@@ -115,6 +116,19 @@ def test_a_renewal_fails_after_a_second_without_a_response() -> None:
         assert await lease.keep_alive() == TTL_MS
 
     in_simulation(scenario)
+
+
+def test_the_end_of_a_call_does_not_hide_why_an_earlier_attempt_failed() -> None:
+    """The first member refuses connections, and no byte reaches the second before the end."""
+
+    async def scenario(store: EtcdStore, around: EtcdProcesses) -> None:
+        network = cast("SimNet", cast("SimLoop", asyncio.get_running_loop()).network)
+        around.kill(around.etcd.members[0])
+        network.cuts.add(both_ways(["client"], [around.hosts[1]]))
+        with pytest.raises(OSError, match=r"no connection to http://etcd-1:2379: .*refused"):
+            await store.renew_lease(1)
+
+    in_simulation(scenario, members=2)
 
 
 def test_a_transaction_that_reaches_no_member_is_not_carried_out() -> None:
