@@ -115,7 +115,7 @@ def _build(cls: type[T], versions: range, flexible_since: int) -> type[T]:
     namespace.pop("__weakref__", None)
     names = tuple(field.name for field in fields)
     namespace["__slots__"] = namespace["__match_args__"] = names
-    namespace["__init__"] = _initialiser_at_first_use(cls, fields)
+    namespace["__init__"] = _initialise_first
     namespace["__eq__"] = _equal
     namespace["__repr__"] = _represent
     namespace["__hash__"] = None
@@ -124,23 +124,23 @@ def _build(cls: type[T], versions: range, flexible_since: int) -> type[T]:
     return cast(type[T], made)
 
 
-def _initialiser_at_first_use(cls: type, fields: list[Field]) -> Any:
-    """Return an `__init__` that compiles the real one at its first call. There are about 200
-    tables. To compile all of them would take a tenth of the time that a broker needs to start."""
+def _initialise_first(self: Any, *values: Any, **named: Any) -> None:
+    """Compile the `__init__` of the class, and call it. There are more than 300 tables. To compile
+    all of them would take a tenth of the time that a broker needs to start.
 
-    def __init__(self: Any, *values: Any, **named: Any) -> None:
-        made: Any = type(self)
-        made.__init__ = _initialiser(cls, fields)
-        made.__init__(self, *values, **named)
+    The function is the same for all classes. A function for each class would keep the class of its
+    declarations alive, 0.7 MB in all.
+    """
+    made: Any = type(self)
+    made.__init__ = _initialiser(schema_of(made))
+    made.__init__(self, *values, **named)
 
-    return __init__
 
-
-def _initialiser(cls: type, fields: list[Field]) -> Any:
+def _initialiser(schema: Schema) -> Any:
     """Return an `__init__` with one parameter per field, in wire order, each with its default."""
     scope: dict[str, Any] = {"_new": Default}
     parameters, body = ["self"], []
-    for position, field in enumerate(fields):
+    for position, field in enumerate(schema.fields):
         if field.default is not Default:
             scope[f"_d{position}"] = field.default
             parameters.append(f"{field.name}=_d{position}")
@@ -155,8 +155,8 @@ def _initialiser(cls: type, fields: list[Field]) -> Any:
     source = f"def __init__({', '.join(parameters)}):\n" + "\n".join(body or [" pass"])
     exec(source, scope)
     initialise = scope["__init__"]
-    initialise.__qualname__ = f"{cls.__qualname__}.__init__"
-    initialise.__module__ = cls.__module__
+    initialise.__qualname__ = f"{schema.cls.__qualname__}.__init__"
+    initialise.__module__ = schema.cls.__module__
     return initialise
 
 
