@@ -220,9 +220,14 @@ class UnsupportedVersionError(KafkaError):
 
 
 class AuthorizationError(KafkaError):
-    """The principal is not authorized for the call."""
+    """The principal is not authorized for the call.
+
+    `operation`: the operation that a call of an admin client needs on the resource, such as
+    `DESCRIBE`. It is empty if it is unknown.
+    """
 
     default_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    operation: str = ""
 
 
 class OffsetOutOfRangeError(KafkaError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,29 @@ REFUSED = (
     (("users", "remove", "bob", "--mechanism", "SCRAM-SHA-256"), "DESCRIBE"),
     (("quotas", "list"), "DESCRIBE_CONFIGS"),
     (("quotas", "remove", "--user", "bob"), "DESCRIBE_CONFIGS"),
+    (("config", "--describe", "--broker-defaults"), "DESCRIBE_CONFIGS"),
+    (
+        ("config", "--alter", "--broker", "1", "--add-config", "log.retention.ms=5"),
+        "DESCRIBE_CONFIGS",
+    ),
+    (("cluster", "health"), "DESCRIBE"),
+    (("cluster", "doctor"), "DESCRIBE"),
+    (("cluster", "rebalance"), "DESCRIBE"),
+    (("cluster", "rebalance", "--cancel"), "DESCRIBE"),
+    (("cluster", "drain", "1", "--execute"), "DESCRIBE"),
+    (("cluster", "unregister", "1"), "DESCRIBE"),
+)
+# A command about another resource, and the right that it needs.
+REFUSED_RESOURCES = (
+    (("topic", "create", "t"), "TOPIC_AUTHORIZATION_FAILED: t: Authorization failed", "CREATE"),
+    (("topic", "describe", "t"), "TOPIC_AUTHORIZATION_FAILED: t", "DESCRIBE"),
+    (("config", "--describe", "--topic", "t"), "TOPIC_AUTHORIZATION_FAILED: t", "DESCRIBE_CONFIGS"),
+    (("consume", "t", "-e"), "TOPIC_AUTHORIZATION_FAILED: t", "READ"),
+    (("produce", "t"), "TOPIC_AUTHORIZATION_FAILED: t", "WRITE"),
+    (("group", "describe", "g"), "GROUP_AUTHORIZATION_FAILED: g", "DESCRIBE"),
+    (("group", "delete", "g"), "GROUP_AUTHORIZATION_FAILED: g", "DELETE"),
+    (("txn", "describe", "x"), "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: x", "DESCRIBE"),
+    (("txn", "abort", "x"), "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: x", "DESCRIBE"),
 )
 
 
@@ -52,14 +76,18 @@ def test_the_error_names_the_missing_right_the_principal_and_the_way_out(
     tmp_path: Path, certificates: Certificates
 ) -> None:
     with alice_and_operator(tmp_path, certificates) as (alice, by_alice, operator):
-        text = alice.refused(*EXPLAIN, *by_alice)
+        refused = alice.call(*EXPLAIN, *by_alice)
+        assert refused.exit_code == 1
+        text = refused.output
         assert "CLUSTER_AUTHORIZATION_FAILED" in text
         assert f"DESCRIBE on CLUSTER kafka-cluster, which User:{USER} does not have" in text
         way_out = f"oncelog acls add --allow User:{USER} --operation describe --cluster"
         assert way_out in " ".join(text.split())
         assert PASSWORD not in text
         operator.text(*way_out.split()[1:])
-        assert "User:bob may not READ TOPIC orders" in alice.text(*EXPLAIN, *by_alice)
+        denied = alice.call(*EXPLAIN, *by_alice)
+        assert "User:bob may not READ TOPIC orders" in denied.stdout
+        assert denied.exit_code == 3, "a refused question has the code 1"
 
 
 def test_each_command_about_the_cluster_names_the_missing_right(
@@ -76,3 +104,28 @@ def test_each_command_about_the_cluster_names_the_missing_right(
             operator.text(*way_out.split())
         limit = ("quotas", "set", "--user", "bob", "request_percentage=5")
         assert "ALTER_CONFIGS on CLUSTER kafka-cluster" in alice.refused(*limit, *by_alice)
+        retention = ("config", "--alter", "--broker-defaults", "--add-config", "log.retention.ms=5")
+        assert "ALTER_CONFIGS on CLUSTER kafka-cluster" in alice.refused(*retention, *by_alice)
+
+
+def test_the_doctor_names_the_right_that_each_check_lacks(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    with alice_and_operator(tmp_path, certificates) as (alice, by_alice, _):
+        rows = json.loads(alice.call("doctor", "--json", *by_alice).stdout)
+        found = {row["check"]: row["found"] for row in rows}
+        for check, right in (("settings", "DESCRIBE_CONFIGS"), ("disk", "DESCRIBE")):
+            needed = f"this needs {right} on CLUSTER kafka-cluster, which User:{USER} does not have"
+            assert needed in found[check]
+
+
+def test_each_command_about_another_resource_names_the_missing_right(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    with alice_and_operator(tmp_path, certificates) as (alice, by_alice, operator):
+        operator.create("t")
+        for command, refusal, operation in REFUSED_RESOURCES:
+            text = " ".join(alice.refused(*command, *by_alice, lines="x\n").split())
+            kind = refusal.split("_AUTH")[0]
+            right = f"{operation} on {kind}, which User:{USER} does not have"
+            assert f"{refusal}: this needs {right}" in text, command

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from oncelog_client.core.needed_rights import needs
 from oncelog_client.io.cluster import Cluster
 
 # Each method imports its own modules, so that a command line with one or two calls starts fast.
@@ -48,6 +49,7 @@ class BrokerAdmin:
 
         return await brokers.describe_conditions(self._cluster, broker_ids, self._timeout_ms)
 
+    @needs("DESCRIBE")
     async def describe_eligible_replicas(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, EligibleReplicas]:
@@ -57,6 +59,7 @@ class BrokerAdmin:
 
         return await brokers.describe_eligible_replicas(self._cluster, partitions, self._timeout_ms)
 
+    @needs("ALTER")
     async def elect_leaders(
         self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, KafkaError | None]:
@@ -67,12 +70,14 @@ class BrokerAdmin:
 
         return await elect_leaders(self._cluster, election_type, partitions, self._timeout_ms)
 
+    @needs("ALTER")
     async def unregister_broker(self, broker_id: int) -> None:
         """Remove the registration of a stopped broker that will not come back (KIP-500)."""
         from oncelog_client.admin import brokers
 
         await brokers.unregister_broker(self._cluster, broker_id, self._timeout_ms)
 
+    @needs("DESCRIBE")
     async def describe_log_dirs(
         self, broker_ids: Iterable[int] | None = None
     ) -> dict[int, list[LogDirDescription]]:
@@ -82,6 +87,7 @@ class BrokerAdmin:
 
         return await brokers.describe_log_dirs(self._cluster, broker_ids, self._timeout_ms)
 
+    @needs("ALTER")
     async def alter_partition_reassignments(
         self,
         reassignments: Mapping[TopicPartition, Sequence[int] | None],
@@ -104,6 +110,7 @@ class BrokerAdmin:
             allow_replication_factor_change=allow_replication_factor_change,
         )
 
+    @needs("DESCRIBE")
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:

@@ -15,6 +15,7 @@ from oncelog_client.core.client_config import (
     IsolationLevel,
     admin_config,
 )
+from oncelog_client.core.needed_rights import needs
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.transaction.parent_epochs import ParentEpochs
 
@@ -98,6 +99,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
     # -- topics
 
+    @needs("CREATE")
     async def create_topics(
         self, new_topics: Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> None:
@@ -111,6 +113,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
             self._cluster, rows, self._timeout_ms, validate_only=validate_only
         )
 
+    @needs("DELETE")
     async def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics with all their records."""
         from oncelog_client.admin import topic_changes
@@ -126,6 +129,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
             self._cluster, self._timeout_ms, list_internal=list_internal
         )
 
+    @needs("DESCRIBE")
     async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
         """Return topics with their partitions. Raises KafkaError for a topic that does not
         exist."""
@@ -133,6 +137,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
         return await topics.describe_topics(self._cluster, names, self._timeout_ms)
 
+    @needs("DESCRIBE")
     async def describe_topics_by_id(
         self, topic_ids: Iterable[bytes]
     ) -> dict[bytes, TopicDescription | KafkaError]:
@@ -148,6 +153,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
         return await topics.hidden_topics(self._cluster, names, self._timeout_ms)
 
+    @needs("ALTER")
     async def create_partitions(
         self, counts: Mapping[str, int], *, validate_only: bool = False
     ) -> None:
@@ -159,6 +165,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
             self._cluster, counts, self._timeout_ms, validate_only=validate_only
         )
 
+    @needs("DELETE")
     async def delete_records(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
@@ -170,6 +177,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
     # -- access rules
 
+    @needs("ALTER")
     async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
         """Add access rules. A rule that exists is no error. A rule that the broker refuses raises
         its error, and the other rules are added. Without an authorizer, the broker's error is
@@ -178,6 +186,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
         await acls.create_acls(self._cluster, bindings, self._timeout_ms)
 
+    @needs("DESCRIBE")
     async def describe_acls(self, chosen: AclBindingFilter | None = None) -> list[AclBinding]:
         """Return the access rules that a filter chooses. Without a filter, return all."""
         from oncelog_client.admin import acls
@@ -187,6 +196,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
             self._cluster, chosen or AclBindingFilter(), self._timeout_ms
         )
 
+    @needs("ALTER")
     async def delete_acls(self, filters: Iterable[AclBindingFilter]) -> list[AclBinding]:
         """Delete the access rules that any of the filters chooses, and return them."""
         from oncelog_client.admin import acls
@@ -195,6 +205,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
     # -- users
 
+    @needs("DESCRIBE")
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None
     ) -> dict[str, list[ScramCredentialInfo]]:
@@ -204,6 +215,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
         return await describe_credentials(self._cluster, users, self._timeout_ms)
 
+    @needs("ALTER")
     async def alter_user_scram_credentials(
         self, alterations: Iterable[UserScramCredentialAlteration]
     ) -> None:
@@ -216,6 +228,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
     # -- quotas
 
+    @needs("DESCRIBE_CONFIGS")
     async def describe_client_quotas(
         self, chosen: ClientQuotaFilter | None = None
     ) -> dict[ClientQuotaEntity, Quotas]:
@@ -228,6 +241,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
             self._cluster, chosen or ClientQuotaFilter(), self._timeout_ms
         )
 
+    @needs("ALTER_CONFIGS")
     async def alter_client_quotas(
         self,
         changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]],
@@ -244,6 +258,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
     # -- settings
 
+    @needs("DESCRIBE_CONFIGS")
     async def describe_configs(
         self, resources: Iterable[ConfigResource]
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
@@ -252,6 +267,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
         return await configs.describe_configs(self._cluster, resources, self._timeout_ms)
 
+    @needs("ALTER_CONFIGS")
     async def alter_configs(
         self,
         changes: Mapping[ConfigResource, Iterable[AlterConfigOp]],
@@ -274,18 +290,21 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
         return await groups.list_groups(self._cluster, states, self._timeout_ms)
 
+    @needs("DESCRIBE")
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
         """Return groups with their members. A group that does not exist has the state `Dead`."""
         from oncelog_client.admin import groups
 
         return await groups.describe_groups(self._cluster, group_ids, self._timeout_ms)
 
+    @needs("DELETE")
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
         """Delete groups without members, with their offsets."""
         from oncelog_client.admin import groups
 
         await groups.delete_groups(self._cluster, group_ids, self._timeout_ms)
 
+    @needs("DESCRIBE")
     async def list_group_offsets(
         self,
         group_id: str,
@@ -302,6 +321,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
             self._cluster, group_id, partitions, self._timeout_ms, require_stable=require_stable
         )
 
+    @needs("DESCRIBE")
     async def describe_group_lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
         """Return the group's lag in each partition with a committed offset, and the records that
         open transactions hold back."""
@@ -311,6 +331,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
         offsets = {partition: found.offset for partition, found in committed.items()}
         return await group_lag(self._cluster, offsets, self._timeout_ms)
 
+    @needs("READ")
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> None:
@@ -322,6 +343,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
             self._cluster, ConsumerGroupMetadata(group_id), offsets, self._timeout_ms
         )
 
+    @needs("DELETE", on_topics="READ")
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> None:
@@ -332,6 +354,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
     # -- logs
 
+    @needs("DESCRIBE")
     async def list_offsets(
         self,
         specs: Mapping[TopicPartition, OffsetSpec],

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from oncelog_client.core.needed_rights import needs
 from oncelog_client.errors import IllegalStateError
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.transaction.parent_epochs import ParentEpochs
@@ -34,6 +35,7 @@ class TransactionAdmin:
     _timeout_ms: int
     _parents: ParentEpochs
 
+    @needs("READ")
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
@@ -68,6 +70,7 @@ class TransactionAdmin:
             self._cluster, request, group_id, self._timeout_ms
         )
 
+    @needs("DESCRIBE")
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription]:
@@ -79,6 +82,7 @@ class TransactionAdmin:
             self._cluster, transactional_ids, self._timeout_ms
         )
 
+    @needs("ALTER")
     async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
         """Write an ABORT marker without the coordinator. The transaction must be unknown to the
         coordinator (KIP-664). If the coordinator knows the transaction, a broker of oncelog refuses
@@ -89,6 +93,7 @@ class TransactionAdmin:
 
         await transactions.abort_transaction(self._cluster, spec, self._timeout_ms)
 
+    @needs("WRITE")
     async def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Abort the ids' open transactions and fence their producers. Return each id's new producer
         id and epoch. An id that does not exist is created."""

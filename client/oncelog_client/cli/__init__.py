@@ -217,6 +217,6 @@ def oncelog() -> None:
 
 
 def main() -> None:
-    """Run the `oncelog` program. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130
-    interrupted."""
+    """Run the `oncelog` program. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3
+    `acls explain` of a denied operation, 130 interrupted."""
     oncelog(prog_name="oncelog")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from itertools import product
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
@@ -21,10 +21,9 @@ from oncelog_client.cli.acl_options import (
     resources,
 )
 from oncelog_client.cli.acl_recipes import Grant, recipe, recipe_options
-from oncelog_client.cli.cluster_rights import with_right
 from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
-from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.failures import DENIED, Failed
 from oncelog_client.cli.names import NAME
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, for_people, note, say, show, show_json
@@ -44,8 +43,6 @@ from oncelog_client.core.acl_explanation import (
     explain,
 )
 from oncelog_client.errors import KafkaError
-
-T = TypeVar("T")
 
 COLUMNS: Final = (
     Column("Permission"),
@@ -143,7 +140,7 @@ def add(
         for names, permission in ((allow, PERMISSIONS["allow"]), (deny, PERMISSIONS["deny"]))
         for (pattern, operation), host, name in product(grants, hosts or (WILDCARD,), names)
     ]
-    ask(lambda admin: _changed(admin, admin.create_acls(rules)))
+    ask(lambda admin: admin.create_acls(rules))
     show(RESULT_COLUMNS, [(*_row(rule), "added") for rule in rules], output=output)
     for sentence in () if chosen is None else chosen.optional:
         note(f"optional: {sentence}")
@@ -193,7 +190,7 @@ def remove(
             wanted or [AclOperation.ANY],
         )
     ]
-    removed = ask(lambda admin: _changed(admin, admin.delete_acls(filters)))
+    removed = ask(lambda admin: admin.delete_acls(filters))
     if not removed:
         raise Failed("no access rule matches these options; `oncelog acls list` shows the rules")
     show(RESULT_COLUMNS, [(*_row(rule), "removed") for rule in removed], output=output)
@@ -221,6 +218,8 @@ def remove(
 def explain_(*, principal: str, host: str, operation: str, output: str, **given: Any) -> None:
     """Show the rule by which a broker allows or denies an operation.
 
+    Exit code 0 if it is allowed, 3 if it is denied, 1 if the rules cannot be read.
+
     If no rule decides, show the rules that nearly allow it, and what would allow it.
     """
     patterns = resources(given, PatternType.LITERAL)
@@ -233,7 +232,7 @@ def explain_(*, principal: str, host: str, operation: str, output: str, **given:
     )
 
     async def call(admin: Admin) -> tuple[AclExplanation, bool]:
-        rules = await _rules(admin, AclBindingFilter(pattern.resource_type))
+        rules = await admin.describe_acls(AclBindingFilter(pattern.resource_type))
         super_users, allow_if_no_acl = await _broker_settings(admin)
         found = explain(
             question, rules, super_users=super_users or (), allow_if_no_acl=allow_if_no_acl
@@ -244,6 +243,8 @@ def explain_(*, principal: str, host: str, operation: str, output: str, **given:
     _show_explanation(explanation, output)
     if not knows_super_users:
         note("the brokers do not show super.users, so a super user is not recognized")
+    if not explanation.is_allowed:
+        click.get_current_context().exit(DENIED)
 
 
 def _show_explanation(found: AclExplanation, output: str) -> None:
@@ -332,7 +333,7 @@ def _pattern_type(prefixed: bool) -> PatternType:
 async def _described(admin: Admin, filters: Iterable[AclBindingFilter]) -> list[AclBinding]:
     found: set[AclBinding] = set()
     for chosen in filters:
-        found.update(await _rules(admin, chosen))
+        found.update(await admin.describe_acls(chosen))
     return sorted(found)
 
 
@@ -341,14 +342,3 @@ def _row(rule: AclBinding) -> tuple[str, ...]:
     return (
         permission.name, operation.name, principal, host, kind.name, name, pattern.name
     )  # fmt: skip
-
-
-async def _rules(admin: Admin, chosen: AclBindingFilter) -> list[AclBinding]:
-    """Return rules of the cluster. Raises Failed if the client may not see them."""
-    call = admin.describe_acls(chosen)
-    return await with_right(admin, AclOperation.DESCRIBE, "access rules are shown", call)
-
-
-async def _changed(admin: Admin, call: Awaitable[T]) -> T:
-    """Return the result of a change of rules. Raises Failed if the client may not change them."""
-    return await with_right(admin, AclOperation.ALTER, "a change of access rules is open", call)

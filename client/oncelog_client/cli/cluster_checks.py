@@ -18,6 +18,7 @@ from oncelog_client.cli.disks import disks
 from oncelog_client.cli.etcd_members import etcd_members
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.findings import PROBLEM, Row, row_of
+from oncelog_client.cli.missing_rights import text_of
 from oncelog_client.cli.move_checks import leaders_elsewhere, leftover_throttles, stalled_moves
 from oncelog_client.cli.offline_partitions import offline_partitions
 from oncelog_client.cli.partition_checks import below_min_isr, under_replicated
@@ -73,7 +74,7 @@ async def rows_of(admin: Admin, checks: tuple[NamedCheck, ...]) -> AsyncIterator
         try:
             return await check(admin, state)
         except (Failed, KafkaError) as error:
-            return [Row(name, PROBLEM, 1, [str(error)], NOT_CHECKED)]
+            return [Row(name, PROBLEM, 1, [text_of(error, admin.config)], NOT_CHECKED)]
 
     for found in await asyncio.gather(*(rows(name, check) for name, check in checks)):
         for row in found:

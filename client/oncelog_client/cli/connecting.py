@@ -14,11 +14,17 @@ from click.core import ParameterSource
 
 from oncelog_client.admin import Admin
 from oncelog_client.cli.failures import Failed, Missing
+from oncelog_client.cli.missing_rights import name_missing_right
 from oncelog_client.cli.options import DEFAULT_SERVER, parse_servers, read_properties, run
 from oncelog_client.cli.output import note
 from oncelog_client.connect_failures import ConnectCause, ConnectFailure
 from oncelog_client.core.client_config import ClientConfig
-from oncelog_client.errors import AuthenticationError, KafkaError, RetriableError
+from oncelog_client.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    KafkaError,
+    RetriableError,
+)
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_protocol.errors import ErrorCode
 
@@ -126,11 +132,12 @@ def ask(call: Callable[[Admin], Awaitable[T]]) -> T:
 
 
 @asynccontextmanager
-async def connected(client: C, give_up_after: float) -> AsyncIterator[C]:
+async def connected(client: C, give_up_after: float, operation: str = "") -> AsyncIterator[C]:
     """Start `client`, and close it at the end of the block.
 
     Raises Failed with the cause if no broker is reached. The error comes at once if every address
-    has refused, else after `give_up_after` seconds.
+    has refused, else after `give_up_after` seconds. An AuthorizationError of the block gets a
+    message with the missing right: `operation`, or the operation in the error.
     """
     try:
         await client.start(timeout_ms=give_up_after * 1000, fail_fast=True)
@@ -140,6 +147,9 @@ async def connected(client: C, give_up_after: float) -> AsyncIterator[C]:
         raise Failed(error.message + _advice(error.failures)) from error
     try:
         yield client
+    except AuthorizationError as error:
+        name_missing_right(error, client.config, operation)
+        raise
     finally:
         await client.close()
 

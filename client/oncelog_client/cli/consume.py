@@ -165,7 +165,7 @@ def consume(
         with stop.listening():
             stop.words = printed.summary
             try:
-                async with connected(consumer, where.give_up_after):
+                async with connected(consumer, where.give_up_after, "READ"):
                     chosen = await _chosen(consumer, where, settings, selection, flags)
                     try:
                         reading = _print(consumer, line, flags, chosen, printed)

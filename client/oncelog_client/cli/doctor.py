@@ -16,6 +16,7 @@ from oncelog_client.cli.connecting import Target, connected_admin, target
 from oncelog_client.cli.disks import disks
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.findings import NOTICE, OK, PROBLEM, Finding, show_findings
+from oncelog_client.cli.missing_rights import text_of
 from oncelog_client.cli.options import connection_options, output_option, run
 from oncelog_client.cli.some_names import some
 from oncelog_client.errors import KafkaError, UnsupportedVersionError
@@ -182,7 +183,8 @@ async def _brokers(admin: Admin) -> AsyncIterator[Finding]:
             async for finding in check(admin):
                 yield finding
         except (Failed, KafkaError) as error:
-            yield Finding(PROBLEM, name, str(error), "ask the operator of the cluster")
+            text = text_of(error, admin.config)
+            yield Finding(PROBLEM, name, text, "ask the operator of the cluster")
 
 
 async def _addresses(admin: Admin) -> AsyncIterator[Finding]:

@@ -1,6 +1,7 @@
 """The end of a command: its exit code, and the messages of exceptions.
 
-0: done. 1: refused or failed. 2: wrong usage. 130: interrupted. No exception shows a traceback
+0: done. 1: refused or failed. 2: wrong usage. 3: `acls explain` of a denied operation.
+130: interrupted. No exception shows a traceback
 unless `ONCELOG_TRACEBACK=1` is set or `oncelog --debug` is called.
 """
 
@@ -20,6 +21,8 @@ from oncelog_client.cli.escaping import printable_lines
 DONE: Final = 0
 FAILED: Final = 1
 WRONG_USAGE: Final = 2
+# `acls explain` of a denied operation. A script must not take a failure for a denial.
+DENIED: Final = 3
 INTERRUPTED: Final = 130
 
 TRACEBACK_VARIABLE: Final = "ONCELOG_TRACEBACK"

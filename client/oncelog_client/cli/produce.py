@@ -17,6 +17,7 @@ from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import Target, connected, target, timeout_when_lost, watched
 from oncelog_client.cli.failures import Failed, Interrupted
 from oncelog_client.cli.interrupts import Stop
+from oncelog_client.cli.missing_rights import name_missing_right
 from oncelog_client.cli.names import INT32_MAX, INT64_MAX, MILLISECONDS, NAME, PARTITION
 from oncelog_client.cli.options import (
     connection_options,
@@ -135,7 +136,7 @@ def produce(
         written: Written | None = None
         with stop.listening():
             try:
-                async with connected(producer, give_up_after):
+                async with connected(producer, give_up_after, "WRITE"):
                     await _find(producer, topic, where._replace(settings=settings))
                     with Progress("records written", sys.stdin) as progress:
                         written = Written(
@@ -247,6 +248,7 @@ async def _ended(written: Written, writing: Coroutine[Any, Any, None], timeout_s
             raise
         # A short timeout instead of max_block_ms, because the user has waited already.
         await written.producer.close(timeout_ms=CLOSING_MS)
+        name_missing_right(error, written.producer.config, "WRITE")
         raise Failed(f"{error}; {written.summary()}") from error
     except asyncio.CancelledError:
         if not written.stop.is_set:

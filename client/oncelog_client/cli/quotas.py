@@ -9,13 +9,11 @@ import click
 
 from oncelog_client.admin import Admin, ClientQuotaEntity, ClientQuotaFilter
 from oncelog_client.admin.quota_descriptions import DEFAULT_NAME
-from oncelog_client.cli.cluster_rights import with_right
 from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.names import NAME
 from oncelog_client.cli.options import connection_options, output_option, split_config
 from oncelog_client.cli.output import Column, show
-from oncelog_client.core.acl_bindings import AclOperation
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -149,9 +147,7 @@ def _alter(flags: dict[str, Any], changes: dict[str, float | None], output: str)
         old = (await _described(admin, exactly)).get(entity, {})
         wanted = changes or dict.fromkeys(old)
         if wanted:
-            altering = admin.alter_client_quotas({entity: wanted})
-            purpose = "a change of quotas is open"
-            await with_right(admin, AclOperation.ALTER_CONFIGS, purpose, altering)
+            await admin.alter_client_quotas({entity: wanted})
         return [
             (*_shown(entity), name, old.get(name), limit)
             for name, limit in wanted.items()
@@ -164,8 +160,7 @@ def _alter(flags: dict[str, Any], changes: dict[str, float | None], output: str)
 async def _described(
     admin: Admin, chosen: ClientQuotaFilter
 ) -> dict[ClientQuotaEntity, dict[str, float]]:
-    call = admin.describe_client_quotas(chosen)
-    return await with_right(admin, AclOperation.DESCRIBE_CONFIGS, "quotas are shown", call)
+    return await admin.describe_client_quotas(chosen)
 
 
 def _limit(text: str) -> float:

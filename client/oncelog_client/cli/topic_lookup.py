@@ -11,6 +11,7 @@ import click
 
 from oncelog_client.admin import Admin
 from oncelog_client.cli.connecting import connected_admin
+from oncelog_client.cli.missing_rights import name_missing_right
 from oncelog_client.core.client_config import AdminSettings
 from oncelog_client.errors import KafkaError
 from oncelog_client.values import TopicPartition
@@ -21,7 +22,7 @@ async def find_partitions(
     bootstrap_server: str, settings: Mapping[str, Any], topic: str, give_up_after: float
 ) -> list[TopicPartition]:
     """Return the partitions of a topic. The lookup uses an admin client, with the `settings` that
-    apply to an admin client.
+    apply to an admin client. The caller will read the partitions.
 
     `give_up_after`: the flag with this name, in seconds. Raises KafkaError
     (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist. The error's message suggests the
@@ -31,6 +32,7 @@ async def find_partitions(
         try:
             described = await admin.describe_topics([topic])
         except KafkaError as error:
+            name_missing_right(error, admin.config, "READ")
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 near = await _near(admin, topic)
                 error.reword(f"{error.message}.{near}" if near else error.message)

@@ -13,14 +13,12 @@ from oncelog_client.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from oncelog_client.cli.cluster_rights import with_right
 from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.names import NAME
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.password import password_options, read_password
-from oncelog_client.core.acl_bindings import AclOperation
 from oncelog_protocol.security.scram_credential import LEAST_ITERATIONS, MOST_ITERATIONS
 
 MECHANISMS: Final = {str(mechanism.sasl): mechanism for mechanism in ScramMechanism}
@@ -120,13 +118,11 @@ def remove(*, user: str, mechanism: str | None, output: str, **_: object) -> Non
 async def _alter(
     admin: Admin, change: UserScramCredentialUpsertion | UserScramCredentialDeletion
 ) -> None:
-    call = admin.alter_user_scram_credentials([change])
-    await with_right(admin, AclOperation.ALTER, "a change of users is open", call)
+    await admin.alter_user_scram_credentials([change])
 
 
 async def _credentials(admin: Admin, names: tuple[str, ...] | list[str]) -> Rows:
-    call = admin.describe_user_scram_credentials(dict.fromkeys(names) or None)
-    described = await with_right(admin, AclOperation.DESCRIBE, "users are shown", call)
+    described = await admin.describe_user_scram_credentials(dict.fromkeys(names) or None)
     return [
         (user, str(info.mechanism.sasl), info.iterations)
         for user, infos in sorted(described.items())

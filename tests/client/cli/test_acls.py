@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -45,9 +46,16 @@ def row(name: str, operation: str, principal: str, **other: str) -> dict[str, st
 
 
 def explained(command_line: CommandLine, name: str, principal: str, operation: str) -> Any:
-    return command_line.json(
-        "acls", "explain", "--principal", principal, "--operation", operation, "--topic", name
-    )
+    question = ("--principal", principal, "--operation", operation, "--topic", name)
+    return answer(command_line, *question)
+
+
+def answer(command_line: CommandLine, *question: str) -> Any:
+    """Return the answer to a question. Its exit code is 0 for yes and 3 for no."""
+    result = command_line.call("acls", "explain", *question, "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == (0 if found["allowed"] else 3), result.output
+    return found
 
 
 def test_rules_are_added_listed_and_removed(authorizing: CommandLine, name: str) -> None:
@@ -98,13 +106,15 @@ def test_the_suggested_commands_allow_the_operation(authorizing: CommandLine, na
     found = explained(authorizing, name, alice, "write")
     assert found["deciding"] == [row(name, "WRITE", alice)]
     # The rule of another host is still there.
-    assert not authorizing.json("acls", "explain", *question, "--host", "10.0.0.1")["allowed"]
+    assert not answer(authorizing, *question, "--host", "10.0.0.1")["allowed"]
     authorizing.text("acls", "remove", "--topic", name)
 
 
 def test_the_explanation_for_people_is_a_sentence(authorizing: CommandLine, name: str) -> None:
     question = ("--principal", "User:x", "--operation", "read", "--group", name)
-    text = authorizing.text("acls", "explain", *question)
+    denied = authorizing.call("acls", "explain", *question)
+    assert denied.exit_code == 3, denied.output
+    text = denied.stdout
     assert f"User:x may not READ GROUP {name}: no rule is about the resource" in text
     assert f"to allow it: oncelog acls add --allow User:x --operation read --group {name}" in text
 
