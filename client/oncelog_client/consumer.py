@@ -100,7 +100,7 @@ class Consumer(Generic[K, V]):
 
     async def close(self, timeout_ms: float = 30_000) -> None:
         """Commit (with `enable_auto_commit`), give the partitions back, leave the group,
-        disconnect."""
+        disconnect. A cancelled call leaves the group within two seconds, and disconnects."""
         if self._closed or not self._opened:
             return
         self._closed = True

@@ -109,22 +109,27 @@ class Producer(Generic[K, V]):
     async def close(self, timeout_ms: float | None = None) -> None:
         """Abort an open transaction, with its buffered records, unless it is prepared. If there is
         nothing to abort, send all buffered records. Either takes at most `timeout_ms` (by default
-        `max_block_ms`). Then disconnect."""
+        `max_block_ms`). Then disconnect. A cancelled call disconnects too: records that have no
+        outcome fail, and the broker aborts an open transaction at its timeout."""
         if self._sender is None:
             return
         sender, self._sender = self._sender, None
         timeout_ms = self.config.max_block_ms if timeout_ms is None else timeout_ms
-        with suppress(KafkaError, TimeoutError):
-            async with asyncio.timeout(timeout_ms / 1000):
-                lifecycle = self._lifecycle
-                if lifecycle is not None and lifecycle.transaction.is_abortable_by_closing:
-                    await lifecycle.abort(sender)
-                else:
-                    await sender.flush()
-        sender.outcomes.fail_all(ClosedError("the producer was closed"))
-        await self._cluster.close()
-        # This also fails the batches in flight, even on a connection that has just broken.
-        sender.outcomes.fail_all(ClosedError("the producer was closed"), in_flight=True)
+        try:
+            with suppress(KafkaError, TimeoutError):
+                async with asyncio.timeout(timeout_ms / 1000):
+                    lifecycle = self._lifecycle
+                    if lifecycle is not None and lifecycle.transaction.is_abortable_by_closing:
+                        await lifecycle.abort(sender)
+                    else:
+                        await sender.flush()
+        finally:
+            sender.outcomes.fail_all(ClosedError("the producer was closed"))
+            try:
+                await self._cluster.close()
+            finally:
+                # This also fails the batches in flight, even on a connection that has just broken.
+                sender.outcomes.fail_all(ClosedError("the producer was closed"), in_flight=True)
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:

@@ -207,6 +207,30 @@ def test_an_interrupted_call_waits_for_the_end_of_its_work() -> None:
     assert ended.is_set()
 
 
+def test_an_interrupted_call_has_begun_its_work() -> None:
+    """A close that Ctrl-C interrupts before its first step disconnects nevertheless."""
+    begun: list[bool] = []
+    thread = loop_thread()
+
+    def is_queued(name: str) -> bool:
+        handles = list(thread._loop._ready)  # type: ignore[attr-defined]
+        names = [getattr(handle._callback, "__qualname__", "") for handle in handles]
+        return f"LoopThread.run.<locals>.{name}" in names
+
+    def block() -> None:
+        wait_until(lambda: is_queued("start"), "the start of the work is queued")
+        interrupt()
+        wait_until(lambda: is_queued("<lambda>"), "the cancel is queued")
+
+    async def close() -> None:
+        begun.append(True)
+
+    thread._loop.call_soon_threadsafe(block)
+    with pytest.raises(KeyboardInterrupt):
+        thread.run(close())
+    assert begun
+
+
 def test_a_call_in_a_callback_is_refused(bootstrap: str, place: TopicPartition) -> None:
     refused: Future[BaseException | None] = Future()
 

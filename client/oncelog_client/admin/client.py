@@ -76,7 +76,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
         await self._cluster.start(timeout_ms=timeout_ms, fail_fast=fail_fast)
 
     async def close(self) -> None:
-        """Disconnect."""
+        """Disconnect. A cancelled call disconnects too."""
         await self._cluster.close()
 
     @property

@@ -55,6 +55,11 @@ class Login:
 
             self._tokens = token_source(place)
 
+    async def close(self) -> None:
+        """End the retrieval of a token."""
+        if self._tokens is not None:
+            await self._tokens.close()
+
     async def prepare(self, client: SaslClient, response: SaslResponse) -> None:
         """Run the slow part of the next step on a thread. Connections that open at the same time do
         the work once, because its result is cached."""

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import IntEnum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from oncelog_client.connect_failures import Address, ConnectCause, ConnectFailure
 from oncelog_client.core.backoff import Backoff
@@ -38,6 +38,7 @@ from oncelog_protocol.messages.metadata import (
 )
 
 from .clock import monotonic_ms
+from .completion import complete
 from .connection import Connection
 from .connections import COORDINATOR_LANE, Connections
 from .randomness import fraction, shuffled
@@ -78,6 +79,12 @@ def lasting() -> Callable[[RetriableError], bool]:
     return is_lasting
 
 
+def _log_failure(task: asyncio.Task[None]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.error("background work of the client failed: %r", error, exc_info=error)
+
+
 class Cluster:
     """The connections of one producer, consumer or admin client to the cluster. `auto_create`:
     Metadata requests may create topics."""
@@ -98,7 +105,7 @@ class Cluster:
         self._failed_refreshes = 0
         self._refreshed_ms = -math.inf
         # A dict keeps the order of the starts, and a set does not. `close` cancels in this order.
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._closed = False
 
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
@@ -123,28 +130,31 @@ class Cluster:
         self.spawn(self._refresh_regularly())
 
     async def close(self) -> None:
-        """Close every connection and end the background work."""
+        """Close every connection and end the background work. If the caller is cancelled meanwhile,
+        abort the connections, and raise CancelledError when nothing is left."""
         self._closed = True
         self._connections.refuse()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await complete(self._end, self._connections.abort)
+
+    async def _end(self) -> None:
+        while tasks := list(self._tasks):
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
         self._connections.close()
         await self._connections.wait_closed()
 
     def spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
         """Start background work that ends with the client."""
         task: asyncio.Task[None] = asyncio.ensure_future(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._ended)
+        self.end_with_client(task)
+        task.add_done_callback(_log_failure)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        del self._tasks[task]
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            log.error("background work of the client failed: %r", error, exc_info=error)
+    def end_with_client(self, task: asyncio.Task[Any]) -> None:
+        """Let `close` end a task. The error of the task is left to its other callers."""
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     # -- connections
 

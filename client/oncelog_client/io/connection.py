@@ -91,6 +91,8 @@ class Connection(asyncio.Protocol):
         # The time of the next authentication. Requests are held while it runs.
         self._renew_at_ms = math.inf
         self._renewing: asyncio.Task[None] | None = None
+        # The authentication that the end of the connection has cancelled.
+        self._cancelled: asyncio.Task[None] | None = None
         self._core = Requests(config.client_id, max_frame_size=_MAX_ANSWER_BYTES)
         self._outstanding = Outstanding(self._timed_out)
         self._versions: dict[int, tuple[int, int]] = {}
@@ -454,9 +456,23 @@ class Connection(asyncio.Protocol):
         self._fail(ClosedError("the client was closed"))
 
     async def wait_closed(self) -> None:
-        """Wait until the transport of a closed connection has ended. With TLS the last bytes and
-        close_notify leave in later turns of the loop."""
+        """Wait until the transport of a closed connection has ended. The last bytes, and
+        close_notify with TLS, leave in later turns of the loop."""
+        if self._cancelled is not None:
+            await asyncio.wait({self._cancelled})
         await self._lost.wait()
+
+    @property
+    def has_ended(self) -> bool:
+        """Return True if `wait_closed` would not wait."""
+        is_working = self._cancelled is not None and not self._cancelled.done()
+        return self._lost.is_set() and not is_working
+
+    def abort(self) -> None:
+        """Close at once, without the bytes that have not left."""
+        self.close()
+        if self._transport is not None:
+            self._transport.abort()
 
     def _fail(self, error: KafkaError) -> None:
         if self._failure is not None:
@@ -465,7 +481,7 @@ class Connection(asyncio.Protocol):
         self._core.abandon()
         if self._renewing is not None:
             self._renewing.cancel()
-            self._renewing = None
+            self._renewing, self._cancelled = None, self._renewing
         self._update_writable()
         self._outstanding.fail(error)
         if self._transport is None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
 from oncelog_client.connect_failures import Address, ConnectCause, ConnectFailure
@@ -27,6 +28,9 @@ log = logging.getLogger("oncelog_client.io.cluster")
 FETCH_LANE: Final = "fetch"
 COORDINATOR_LANE: Final = "coordinator"
 JOIN_LANE: Final = "join"
+# After this time the end of a connection does not wait for its last bytes any more. It is longer
+# than the time that TLS has for its own end.
+_LAST_BYTES_S: Final = 2.0
 
 
 class Connections:
@@ -84,11 +88,11 @@ class Connections:
             found = self._usable(key)
             if found is not None:
                 return found
-            if self._closed:
-                raise ClosedError("the client was closed")
+            self._check_open()
             failures, not_before_ms = self._delays.get(address, (0, 0.0))
             # `sleep` returns at once if the time has come.
             await asyncio.sleep((not_before_ms - monotonic_ms()) / 1000)
+            self._check_open()
             try:
                 opened = await self._connect(address)
             except (ConnectError, AuthenticationError):
@@ -98,9 +102,16 @@ class Connections:
             self._delays.pop(address, None)
             self._unreachable.pop(address, None)
             self._refused.pop(address, None)
+            if self._closed:
+                opened.close()
+                self._check_open()
             self._open_ones[key] = opened
             self.features = opened.features
             return opened
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the client was closed")
 
     def ready(self, address: Address, lane: str, callback: Callable[[], None]) -> Connection | None:
         """Return an open connection. Otherwise return None, open it in the background, and call
@@ -151,17 +162,40 @@ class Connections:
     def close(self) -> None:
         """Close every connection. The transports end in later turns of the loop."""
         self._closed = True
-        self._closing = [connection for connection in self if not connection.closed]
-        for connection in self._closing:
-            connection.close()
+        for connection in self:
+            if not connection.closed:
+                connection.close()
+                self._closing.append(connection)
         self._open_ones.clear()
 
+    def abort(self) -> None:
+        """Close every connection, without the bytes that have not left. The transports end in the
+        next turns of the loop."""
+        self.close()
+        for connection in self._closing:
+            connection.abort()
+
     async def wait_closed(self) -> None:
-        """Wait until the transports of the closed connections have ended. With TLS, a transport
-        first sends its last bytes and close_notify, within a timeout."""
+        """Wait until the transports of the closed connections have ended. A transport first sends
+        its last bytes, and close_notify with TLS. After `_LAST_BYTES_S` abort the transports that
+        are left."""
+        if self._security is not None and self._security.login is not None:
+            await self._security.login.close()
         await asyncio.sleep(0)
-        if self._config.has_tls:
-            await asyncio.gather(*(connection.wait_closed() for connection in self._closing))
+        if not self._left():
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_BYTES_S):
+                await self._wait_for_transports()
+        if self._left():
+            self.abort()
+            await self._wait_for_transports()
+
+    def _left(self) -> list[Connection]:
+        return [connection for connection in self._closing if not connection.has_ended]
+
+    async def _wait_for_transports(self) -> None:
+        await asyncio.gather(*(connection.wait_closed() for connection in self._left()))
 
     async def _connect(self, address: Address) -> Connection:
         """Connect, and log a failure. Raises ConnectError, AuthenticationError or ConfigError."""

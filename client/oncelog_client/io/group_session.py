@@ -121,6 +121,7 @@ class GroupSession:
                 await self._prepare()
                 self._round = asyncio.ensure_future(self._join_and_sync())
                 self._round.add_done_callback(self._round_done)
+                self._cluster.end_with_client(self._round)
             if not self._round.done():
                 return
             finished, self._round = self._round, None

@@ -38,6 +38,8 @@ RETRY_MS: Final = 10_000
 # Kafka's defaults of `sasl.login.retry.backoff.ms` and `sasl.login.retry.backoff.max.ms`.
 LOGIN_BACKOFF: Final = Backoff(100, 10_000)
 WINDOW: Final = RefreshWindow()
+# Maximum wait for the end of a cancelled retrieval.
+_END_S: Final = 1.0
 
 Retrieve = Callable[[], Awaitable[AccessToken]]
 TokenCallback = Callable[[], object]
@@ -46,6 +48,10 @@ TokenCallback = Callable[[], object]
 class TokenSource(Protocol):
     async def token(self) -> Secret:
         """Return a token that has not expired. Raises OAuthTokenError."""
+        ...
+
+    async def close(self) -> None:
+        """End the retrieval of a token. Callers of `token` get an OAuthTokenError."""
         ...
 
 
@@ -79,14 +85,27 @@ class RefreshingTokens:
         if self._retrieving is None:
             self._retrieving = asyncio.get_running_loop().create_task(self._replace())
             self._retrieving.add_done_callback(self._retrieved)
+        retrieving = self._retrieving
         try:
             # The cancellation of a caller must not end the retrieval for other callers.
-            return (await asyncio.shield(self._retrieving)).token
+            return (await asyncio.shield(retrieving)).token
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if not retrieving.cancelled() or (caller is not None and caller.cancelling()):
+                raise
+            raise OAuthTokenError("the client was closed") from None
         except OAuthTokenError:
             if known is None or known.has_expired(self._now_ms()):
                 raise
             self._refresh_ms = self._now_ms() + RETRY_MS
             return known.token
+
+    async def close(self) -> None:
+        """End the retrieval of a token. Callers of `token` get an OAuthTokenError. A callback that
+        catches the CancelledError may work on after `_END_S`."""
+        if self._retrieving is not None:
+            self._retrieving.cancel()
+            await asyncio.wait({self._retrieving}, timeout=_END_S)
 
     async def _replace(self) -> AccessToken:
         found = await self._retrieve()
@@ -129,6 +148,9 @@ class FileTokens:
         if found.has_expired(self._now_ms()):
             raise OAuthTokenError(f"the token in the file {self._path} has expired")
         return found.token
+
+    async def close(self) -> None:
+        """Do nothing: each call of `token` reads the file itself."""
 
     def _read(self) -> str:
         with self._path.open("rb") as file:

@@ -58,11 +58,17 @@ class LoopThread:
             started.append(task)
             task.add_done_callback(partial(_deliver, done))
 
+        def cancel() -> None:
+            for task in started:
+                task.cancel()
+
         try:
             self._loop.call_soon_threadsafe(start)
             return done.result()
         except BaseException:
-            self._interrupt(done, lambda: [task.cancel() for task in started])
+            # The cancel comes a turn later than the start. A task that is cancelled before its
+            # first step would do nothing, and a close must disconnect.
+            self._interrupt(done, lambda: self._loop.call_soon(cancel))
             has_result = done.done() and not done.cancelled() and done.exception() is None
             if lost is not None and has_result:
                 self._loop.call_soon_threadsafe(lost, done.result())

@@ -23,11 +23,13 @@ class _Broker(ScriptedBroker):
         super().__init__()
         self.down = True
         self.times: list[float] = []
+        self.begun = asyncio.Event()
 
     async def create_connection(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         self.times.append(asyncio.get_running_loop().time())
+        self.begun.set()
         if self.down:
             raise ConnectionRefusedError(111, "Connection refused")
         return await super().create_connection(factory, host, port)
@@ -133,6 +135,58 @@ def test_a_closed_client_does_not_connect(broker: _Broker) -> None:
 
     simulated(broker, scenario)
     assert broker.times == []
+
+
+@pytest.mark.parametrize("fails_first", [True, False], ids=["in the pause", "in the connect"])
+def test_a_connect_that_is_not_done_at_the_close_leaves_nothing(
+    broker: _Broker, fails_first: bool
+) -> None:
+    async def scenario() -> None:
+        connections = _connections()
+        if fails_first:
+            await _refused(connections)
+        broker.down = False
+        connecting = asyncio.ensure_future(connections.get(ADDRESS))
+        if fails_first:
+            await asyncio.sleep(0)
+        else:
+            await broker.begun.wait()
+        connections.close()
+        await connections.wait_closed()
+        with pytest.raises(ClosedError):
+            await connecting
+        assert not broker.connections
+        assert len(broker.times) == 1
+
+    simulated(broker, scenario)
+
+
+class _Stopped(_Broker):
+    """A broker that stops reading: transports keep their last bytes until an abort."""
+
+    async def create_connection(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        transport, protocol = await super().create_connection(factory, host, port)
+        end = transport.close
+        transport.close = lambda: None  # type: ignore[method-assign]
+        transport.abort = end  # type: ignore[method-assign]
+        return transport, protocol
+
+
+def test_a_close_does_not_wait_forever_for_last_bytes() -> None:
+    broker = _Stopped()
+    broker.down = False
+
+    async def scenario() -> None:
+        connections = _connections()
+        await connections.get(ADDRESS)
+        connections.close()
+        async with asyncio.timeout(BACKOFF_S):
+            await connections.wait_closed()
+        assert not broker.connections
+
+    simulated(broker, scenario)
 
 
 @pytest.mark.parametrize("down", [True, False])

@@ -107,6 +107,19 @@ async def test_concurrent_calls_share_a_retrieval_and_survive_a_cancel() -> None
     assert issuing.calls == 1
 
 
+async def test_a_close_ends_the_retrieval_and_is_no_cancel_of_a_caller() -> None:
+    issuing = Issuing()
+    issuing.gate.clear()
+    before = asyncio.all_tasks()
+    call = asyncio.create_task(issuing.token())
+    await issuing.called.wait()
+    await issuing.source.close()
+    with pytest.raises(OAuthTokenError, match="was closed"):
+        await call
+    assert asyncio.all_tasks() == before
+    await issuing.source.close()
+
+
 async def test_an_error_reaches_every_caller_and_the_next_call_retrieves_again() -> None:
     issuing = Issuing()
     issuing.error = OAuthTokenError("down")
