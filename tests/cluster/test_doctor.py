@@ -29,6 +29,7 @@ CALL_S = 30.0
 SAFE_DOWNGRADE = 2
 # The position of the magic in a batch.
 MAGIC = 16
+ONE_REPLICA = "topics with one replica"
 
 
 @pytest.fixture
@@ -79,7 +80,9 @@ def test_brokers_that_stop_one_after_the_other(cluster: Cluster, admin: Admin) -
     create(admin, "pair", 3, 2, least=2)
     create(admin, "all", 3, 1, 2)
     create(admin, "alone", 2)
-    settled(cluster)
+    found = settled(cluster, ONE_REPLICA)
+    assert found[ONE_REPLICA]["state"] == "notice"
+    assert found[ONE_REPLICA]["found"] == "alone"
 
     cluster.brokers[2].kill()
     found = settled(
@@ -88,6 +91,7 @@ def test_brokers_that_stop_one_after_the_other(cluster: Cluster, admin: Admin) -
         "partitions below min ISR",
         "under-replicated partitions",
         "fenced brokers",
+        ONE_REPLICA,
     )
     assert found["offline partitions"]["found"] == "alone-0 (only broker 2 has all records)"
     # The partition has one replica.
@@ -222,6 +226,19 @@ def test_the_last_of_the_brokers_with_all_records_needs_force(
     command_line.text("cluster", "unregister", "2")
     said = command_line.refused("cluster", "unregister", "3")
     assert "only replica with all records of 1 partition: pair-0" in said
+
+
+def test_topics_with_too_few_replicas_are_notices(cluster: Cluster, admin: Admin) -> None:
+    """Replicas that a move adds count."""
+    below = "topics with fewer replicas than min ISR"
+    create(admin, "strict", 1, 2, least=3)
+    create(admin, "alone", 1, least=2)
+    found = settled(cluster, ONE_REPLICA, below)
+    assert found[ONE_REPLICA]["found"] == "alone"
+    assert found[below]["found"] == "alone (1 of 2), strict (2 of 3)"
+    moves = {TopicPartition("alone", 0): [1, 2], TopicPartition("strict", 0): [1, 2, 3]}
+    admin.alter_partition_reassignments(moves)
+    settled(cluster)
 
 
 def test_moves_throttles_and_leaders(cluster: Cluster, admin: Admin) -> None:

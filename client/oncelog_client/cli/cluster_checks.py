@@ -22,6 +22,7 @@ from oncelog_client.cli.missing_rights import text_of
 from oncelog_client.cli.move_checks import leaders_elsewhere, leftover_throttles, stalled_moves
 from oncelog_client.cli.offline_partitions import offline_partitions
 from oncelog_client.cli.partition_checks import below_min_isr, under_replicated
+from oncelog_client.cli.replication_checks import fewer_than_min_isr, single_replicas
 from oncelog_client.cli.transaction_checks import transactions
 from oncelog_client.errors import KafkaError
 
@@ -55,6 +56,8 @@ HEALTH: Final[tuple[NamedCheck, ...]] = (
 UPKEEP: Final[tuple[NamedCheck, ...]] = (
     ("etcd members", etcd_members),
     ("fenced brokers", fenced_brokers),
+    ("topics with one replica", single_replicas),
+    ("topics with fewer replicas than min ISR", fewer_than_min_isr),
     ("leaders not preferred", leaders_elsewhere),
     ("stalled moves", stalled_moves),
     ("throttles left over", leftover_throttles),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from oncelog_client.cli.cluster_state import ClusterState, replicas_on
+from oncelog_client.cli.cluster_state import AT_ONCE, ClusterState, replicas_on
 from oncelog_client.cli.findings import PROBLEM, Row, row_of
 from oncelog_client.cli.offline_partitions import OFFLINE, sentence
 from oncelog_client.cli.quantities import count_text, duration_text
+from oncelog_client.errors import KafkaError
 from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin
@@ -28,7 +30,7 @@ async def below_min_isr(admin: Admin, state: ClusterState) -> list[Row]:
     found = []
     for place in short:
         info = state.partitions[place]
-        needed = min(minimums[place.topic], len(info.replicas))
+        needed = min(minimums.get(place.topic, 1), len(info.replicas))
         if len(info.in_sync_replicas) < needed:
             found.append(f"{place} ({len(info.in_sync_replicas)} of {needed} in sync)")
     to_do = "producers with acks=all wait: see which brokers the under-replicated partitions name"
@@ -48,14 +50,27 @@ def lacking(state: ClusterState) -> list[TopicPartition]:
 
 
 async def min_isrs(admin: Admin, topics: set[str]) -> dict[str, int]:
-    """Return `min.insync.replicas` of the topics."""
+    """Return `min.insync.replicas` of the topics. Topics that are deleted meanwhile are left
+    out."""
+    names = sorted(topics)
+    found: dict[str, int] = {}
+    for start in range(0, len(names), AT_ONCE):
+        found |= await _min_isrs(admin, set(names[start : start + AT_ONCE]))
+    return found
+
+
+async def _min_isrs(admin: Admin, topics: set[str]) -> dict[str, int]:
     from oncelog_client.admin import ConfigResource, ResourceType
 
-    if not topics:
-        return {}
-    described = await admin.describe_configs(
-        [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(topics)]
-    )
+    try:
+        described = await admin.describe_configs(
+            ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(topics)
+        )
+    except KafkaError as error:
+        left = topics & (await admin.list_topics(list_internal=True)).keys()
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or left == topics:
+            raise
+        return await _min_isrs(admin, left) if left else {}
     return {
         resource.name: int(entries[MIN_ISR].value or 1) if MIN_ISR in entries else 1
         for resource, entries in described.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Iterator
@@ -12,8 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from oncelog.testing.ports import reserve_port
+from oncelog_client import Admin
 from oncelog_client.cli import oncelog
 from oncelog_client.cli.doctor import SURPRISES
+from oncelog_client.cli.partition_checks import min_isrs
 from tests.client.cli.conftest import CommandLine
 from tests.client.cli.test_nouns import open_transaction
 from tests.harness.broker import Oncelog
@@ -144,3 +147,15 @@ def test_a_damaged_log_of_a_running_broker_is_an_offline_replica(tmp_path: Path)
     assert "start the" not in problem["to_do"]
     assert "other replica" not in problem["to_do"]
     assert "bad-0 (its replica on broker 1 is offline)" in checked.stdout
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_left_out(here: CommandLine) -> None:
+    here.create("stays")
+
+    async def found(*topics: str) -> dict[str, int]:
+        async with Admin(here.address) as admin:
+            return await min_isrs(admin, set(topics))
+
+    assert asyncio.run(found("stays", "deleted")) == {"stays": 1}
+    assert asyncio.run(found("deleted")) == {}
+    assert asyncio.run(found()) == {}
