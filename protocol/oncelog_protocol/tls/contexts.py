@@ -65,15 +65,15 @@ def load_server(settings: TlsSettings) -> LoadedTls:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = _VERIFY_MODES[settings.client_auth]
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # A client that closes before it has read its session ticket resets the connection. The system
-    # then discards the client's last requests, which a producer with acks=0 has sent.
-    context.num_tickets = 0
+    asks = context.verify_mode != ssl.CERT_NONE
+    # A resumed session would not verify the client's certificate again. Each context has other
+    # ticket keys, so a reload of the certificates ends the sessions too.
+    context.num_tickets = 0 if asks else 1
     context.set_ecdh_curve(_CURVE)
     _choose_suites(context, settings, is_server=True)
     # In each handshake OpenSSL would complete the listener's chain from the trust store, which
     # takes a quarter of the time of a handshake. Java does not. So a context that asks for no
     # certificate gets no trust store. The trust store is then only checked.
-    asks = context.verify_mode != ssl.CERT_NONE
     _load_trust(context if asks else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings)
     return LoadedTls(context, _load_key(context, settings))
 

@@ -15,6 +15,7 @@ from oncelog_protocol.tls.client_hello import ClientHelloReader
 from oncelog_protocol.tls.failures import reason_of
 
 Bytes = bytes | bytearray | memoryview
+_TLS_1_3: Final = "TLSv1.3"
 _CLOSED_EARLY: Final = "the peer has closed the connection during the handshake"
 
 
@@ -32,7 +33,13 @@ class TlsFailed(Exception):
 class TlsEngine:
     """The TLS state of one connection, of a listener if `host` is None, else of a client of that
     host name or address. A listener's engine uses OpenSSL only when the client has sent a whole
-    ClientHello: a client that sends less costs little memory."""
+    ClientHello: a client that sends less costs little memory.
+
+    Session tickets of TLS 1.3 leave with the first message after the handshake, usually a response.
+    A client that closes without having read its tickets resets the connection. The system then
+    discards the client's last requests, which a producer with acks=0 has sent without waiting for
+    a response.
+    """
 
     __slots__ = (
         "_context",
@@ -41,6 +48,7 @@ class TlsEngine:
         "_host",
         "_incoming",
         "_outgoing",
+        "_tickets",
         "_tls",
         "is_open",
         "peer_closed",
@@ -58,6 +66,8 @@ class TlsEngine:
         # The reason of a failure. An exception in its place would refer to this engine by its
         # traceback, and such a cycle would stay until a full collection.
         self._failure: str | None = None
+        # Encrypted session tickets that have not left.
+        self._tickets = b""
         # True from the end of the handshake.
         self.is_open = False
         # True if the peer has ended and `read` has returned all that it sent.
@@ -109,6 +119,9 @@ class TlsEngine:
             except ssl.SSLError as error:
                 self._fail(self._reason_of(error))
             self.is_open = True
+            if self._host is None and self._tls.version() == _TLS_1_3:
+                # In TLS 1.3 the client ends the handshake, so nothing else is there to send.
+                self._tickets = self._outgoing.read()
         return True
 
     @property
@@ -174,7 +187,10 @@ class TlsEngine:
 
     def outgoing(self) -> bytes:
         """Return the encrypted bytes to send, and forget them."""
-        return self._outgoing.read()
+        data = self._outgoing.read()
+        if data and self._tickets:
+            data, self._tickets = self._tickets + data, b""
+        return data
 
     def peer_certificate(self) -> bytes | None:
         """Return the verified certificate of the peer in DER. It is None for a client without
