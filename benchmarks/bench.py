@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import machine
-from benchmarks.loadgen import run_load, run_loadgen
+from benchmarks.loadgen import run_connector, run_load, run_loadgen
 from benchmarks.requests import Entry, write_entries
 from benchmarks.targets import Target
 
@@ -87,6 +87,15 @@ class Bench:
         return self.with_cpu(
             lambda: run_loadgen(mode, port, requests, cores, words, with_tls=with_tls)
         )
+
+    def connector(self, mode: str, requests: Path, cores: Cores, **options: float) -> Figures:
+        """Run the load generator of new connections to a broker with TLS. Add the broker's CPU time
+        to its figures."""
+        tls = self.target.tls
+        assert tls is not None
+        port = tls.port
+        words = {"seconds": self.pace.seconds} | options
+        return self.with_cpu(lambda: run_connector(mode, port, requests, cores, words))
 
     def librdkafka(self, mode: str, topic: str, cores: Cores, *words: str) -> Figures:
         """Run librdkafka, over TLS if the broker has it. Add the broker's CPU time to its

@@ -15,12 +15,13 @@ from pathlib import Path
 import oncelog_client
 import oncelog_protocol
 import oncelog_server
-from benchmarks import machine
+from benchmarks import machine, tls_connections
 from benchmarks.batches import a_batch
 from benchmarks.bench import MB, SMALL_VALUE, Bench, Cores, Figures, Pace
 from benchmarks.compaction import while_compacting
 from benchmarks.requests import Entry, produce
 from benchmarks.rings import SMALL, ring
+from benchmarks.setups import PLAIN, TLS, Setup
 from benchmarks.targets import Makers, Target, running, seconds_to_first_answer
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from tests.harness.writing import Identity, init_producer_id
@@ -138,11 +139,17 @@ def many_connections(bench: Bench, cores: Cores) -> Figures:
         return figures | {"slower": latency_us(bench, requests, cores) / small}
 
 
+GROWTH_OF: Mapping[Setup, Mapping[str, Grow]] = {
+    PLAIN: {
+        "partitions": many_partitions,
+        "producers": many_producers,
+        "idle": many_connections,
+        "compaction": while_compacting,
+    },
+    TLS: {"tlsidle": tls_connections.idle},
+}
 GROWTH: Mapping[str, Grow] = {
-    "partitions": many_partitions,
-    "producers": many_producers,
-    "idle": many_connections,
-    "compaction": while_compacting,
+    name: grow for loads in GROWTH_OF.values() for name, grow in loads.items()
 }
 
 
@@ -150,13 +157,16 @@ def measure_growth(
     name: str, makers: Makers, folder: Path, pace: Pace, broker: Cores, load: Cores
 ) -> dict[str, list[Figures]]:
     """Start each broker on an empty folder, warm it up, and measure its growth."""
+    setup = next(setup for setup, loads in GROWTH_OF.items() if name in loads)
     found: dict[str, list[Figures]] = {}
     for target_name, make in makers.items():
-        with running({target_name: make}, folder / name, broker) as targets:
-            bench = Bench(targets[0], pace, folder)
-            with bench.target.topic(1) as topic:
-                warm = bench.requests(ring(topic, 1, 1, TURNS, SMALL))
-                seconds = pace.seconds * 3
-                bench.loadgen("repeat", warm, load, connections=4, depth=5, seconds=seconds)
-            found[target_name] = [GROWTH[name](bench, load)]
+        with running({target_name: make}, folder / name, broker, setup) as targets:
+            # A checkout that does not have what the setup needs is no target.
+            for target in targets:
+                bench = Bench(target, pace, folder)
+                with target.topic(1) as topic:
+                    warm = bench.requests(ring(topic, 1, 1, TURNS, SMALL))
+                    seconds = pace.seconds * 3
+                    bench.loadgen("repeat", warm, load, connections=4, depth=5, seconds=seconds)
+                found[target_name] = [GROWTH[name](bench, load)]
     return found

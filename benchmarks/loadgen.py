@@ -1,5 +1,5 @@
-"""The load generator in C. It is compiled at first use, kept in the user's cache, and run as a
-process."""
+"""The load generators in C: one for requests, one for new connections. They are compiled at first
+use, kept in the user's cache, and run as processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from pathlib import Path
 from benchmarks.machine import UnfitMachine, on_cores
 
 _SOURCES = Path(__file__).with_name("native")
-_PROGRAM = _SOURCES / "loadgen.c"
+_LOADGEN = _SOURCES / "loadgen.c"
+_CONNECTOR = _SOURCES / "connector.c"
 _FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
 _TLS_FLAGS = ("-DWITH_TLS", "-lssl", "-lcrypto")
 _RUN_TIMEOUT_S = 300.0
@@ -26,29 +27,29 @@ class LoadFailed(Exception):
     message has the reason."""
 
 
-def program(*, with_tls: bool = False) -> Path:
-    """Return the path of the load generator, compiled if necessary. Raises UnfitMachine if there is
+def program(source: Path = _LOADGEN, *, with_tls: bool = False) -> Path:
+    """Return the path of a load generator, compiled if necessary. Raises UnfitMachine if there is
     no C compiler, or if the compiler fails, for example without OpenSSL's headers."""
     flags = _TLS_FLAGS if with_tls else ()
     content = b"".join(path.read_bytes() for path in sorted(_SOURCES.glob("*.[ch]")))
     digest = hashlib.sha256(content + " ".join((*_FLAGS, *flags)).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oncelog" / "bench"
-    compiled = cache / f"loadgen-{digest}"
+    compiled = cache / f"{source.stem}-{digest}"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not compiled.exists():
-            _compile(compiled, flags)
+            _compile(source, compiled, flags)
     return compiled
 
 
-def _compile(target: Path, flags: Sequence[str]) -> None:
+def _compile(source: Path, target: Path, flags: Sequence[str]) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
-        raise UnfitMachine("no C compiler (`cc`) on the PATH: the load generator is in C")
+        raise UnfitMachine("no C compiler (`cc`) on the PATH: the load generators are in C")
     unfinished = target.with_suffix(".compiling")
     # The linker needs the libraries after the file that uses them.
-    command = [compiler, *_FLAGS, "-o", str(unfinished), str(_PROGRAM), *flags]
+    command = [compiler, *_FLAGS, "-o", str(unfinished), str(source), *flags]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)
     if outcome.returncode:
         raise UnfitMachine(f"{compiler} failed: {outcome.stderr}")
@@ -68,9 +69,31 @@ def run_loadgen(
 
     Raises LoadFailed at the first error of the broker.
     """
+    return _run(program(with_tls=with_tls), mode, port, requests, cores, options)
+
+
+def run_connector(
+    mode: str, port: int, requests: Path, cores: Set[int], options: Mapping[str, float]
+) -> dict[str, float]:
+    """Open new TLS connections from these cores, with options of connector.c. Return its
+    measurements.
+
+    Raises LoadFailed at the first error of the broker, and for a resumed session in the mode
+    `full`.
+    """
+    return _run(program(_CONNECTOR, with_tls=True), mode, port, requests, cores, options)
+
+
+def _run(
+    generator: Path,
+    mode: str,
+    port: int,
+    requests: Path,
+    cores: Set[int],
+    options: Mapping[str, float],
+) -> dict[str, float]:
     words = [f"--{name}={value}" for name, value in options.items()]
-    command = [str(program(with_tls=with_tls)), mode, str(port), str(requests), *words]
-    return run_load(command, cores)
+    return run_load([str(generator), mode, str(port), str(requests), *words], cores)
 
 
 def run_load(command: list[str], cores: Set[int]) -> dict[str, float]:

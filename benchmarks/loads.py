@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchmarks import authorized, generated, java, librdkafka
+from benchmarks import authorized, generated, java, librdkafka, tls_connections
 from benchmarks.bench import KB_VALUE, SMALL_VALUE, Load
 from benchmarks.rings import OF_1_MB, OF_16_KB
 from benchmarks.setups import ACLS, PLAIN, TLS, Setup
@@ -40,7 +40,7 @@ _PLAIN: Mapping[str, Load] = {
     "lost": librdkafka.lost_to_transactions,
 }
 
-# Each of these loads also has a row without TLS.
+# Each of these loads also has a row without TLS, except for the loads of new connections.
 _TLS: Mapping[str, Load] = {
     "tlssmall": generated.small(per_request=1),
     "tlssingle": generated.single,
@@ -52,6 +52,8 @@ _TLS: Mapping[str, Load] = {
     "javatls1k": java.produce(KB_VALUE, java.DEFAULTS),
     "rdtlsconsume1k": librdkafka.consume,
     "javatlsconsume1k": java.consume,
+    "tlsconnect": tls_connections.full,
+    "tlsresume": tls_connections.resumed,
 }
 
 LOADS_OF: Mapping[Setup, Mapping[str, Load]] = {

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from benchmarks.lifecycle import GROWTH_OF
 from benchmarks.loads import LOADS_OF
 from benchmarks.rows import ROWS
 from benchmarks.setups import TLS
@@ -29,7 +30,7 @@ class Must(NamedTuple):
     unpinned: float | None = None
 
 
-OVER_TLS: Final = tuple(row.name for row in ROWS if row.load in LOADS_OF[TLS])
+OVER_TLS: Final = tuple(row.name for row in ROWS if row.load in {**LOADS_OF[TLS], **GROWTH_OF[TLS]})
 """The rows of loads over TLS. oncelog must be at least as good as Apache Kafka in each of them."""
 
 MUSTS: Mapping[str, Must] = {

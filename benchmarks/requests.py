@@ -24,6 +24,7 @@ from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from oncelog_protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -49,6 +50,7 @@ TIMEOUT_MS = 30_000
 
 # The versions that librdkafka sends. In transactions of version 1, AddPartitionsToTxn adds the
 # partitions.
+API_VERSIONS_VERSION = 3
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
 ADD_PARTITIONS_VERSION = 3
@@ -86,6 +88,15 @@ def write_entries(path: Path, entries: Iterable[Entry]) -> Path:
                 file.write(_POSITION.pack(position))
             file.write(entry.request)
     return path
+
+
+def api_versions() -> Entry:
+    """Return an ApiVersions request, the first request of each client."""
+    return _entry(
+        ApiVersionsRequest(CLIENT_ID, "1"),
+        API_VERSIONS_VERSION,
+        lambda error: ApiVersionsResponse(error_code=error),
+    )
 
 
 def produce(

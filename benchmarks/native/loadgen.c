@@ -16,10 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
-#include <time.h>
 
+#include "clocks.h"
 #include "requests.h"
+#include "patches.h"
+#include "sockets.h"
 #include "stream.h"
 
 enum {
@@ -61,12 +62,6 @@ static int poller, measuring, draining, waiting;
 static uint32_t *histogram;
 static uint64_t all_started, answers, all_answers, sent_bytes, all_bytes, received_bytes, retries, slowest;
 static unsigned char read_buffer[READ_SIZE], write_buffer[READ_SIZE];
-
-static uint64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
 
 // ── What is sent ─────────────────────────────────────────────────────────────────────────────────
 
@@ -390,14 +385,10 @@ int main(int count, char **words) {
     histogram = calloc(TICKS, sizeof *histogram);
     open_all();
     double seconds = run();
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    double user = (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec * 1e-6;
-    double system = (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec * 1e-6;
     printf("{\"seconds\": %.6f, \"answers\": %lu, \"all_answers\": %lu, \"sent_bytes\": %lu, "
            "\"received_bytes\": %lu, \"all_bytes\": %lu, \"retries\": %lu, \"p50_us\": %.1f, "
            "\"p99_us\": %.1f, \"max_us\": %.1f, \"load_cpu_seconds\": %.3f}\n",
            seconds, answers, all_answers, sent_bytes, received_bytes, all_bytes, retries,
-           percentile_us(0.5), percentile_us(0.99), (double)slowest / 1000, user + system);
+           percentile_us(0.5), percentile_us(0.99), (double)slowest / 1000, own_cpu_seconds());
     return 0;
 }

@@ -1,12 +1,8 @@
 // The byte stream of a connection to a broker: a socket, or TLS 1.3 on it if WITH_TLS is defined.
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #ifdef WITH_TLS
 #include <openssl/err.h>
@@ -55,13 +51,7 @@ static ssize_t tls_outcome(SSL *tls, int result) {
 
 // Connects, and makes the stream non-blocking.
 static struct stream open_stream(int port) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    struct stream stream = {.fd = socket(AF_INET, SOCK_STREAM, 0)};
-    int one = 1;
-    if (stream.fd < 0 || connect(stream.fd, (struct sockaddr *)&address, sizeof address))
-        fail("connect: %s", strerror(errno));
-    setsockopt(stream.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    struct stream stream = {.fd = connected_socket(port)};
 #ifdef WITH_TLS
     stream.tls = new_tls(stream.fd);
 #endif

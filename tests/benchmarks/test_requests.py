@@ -12,6 +12,7 @@ from benchmarks.batches import NO_IDENTITY, a_batch
 from benchmarks.requests import (
     PRODUCE_VERSION,
     Entry,
+    api_versions,
     fetch,
     produce,
     transaction,
@@ -40,6 +41,7 @@ def batches(producer: Identity) -> dict[int, bytearray]:
 
 def entries() -> list[Entry]:
     return [
+        api_versions(),
         produce("t", {2: a_batch(3, 100)}),
         fetch("t", 2, 1000),
         produce("t", batches(NO_IDENTITY)),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.checkout import Checkout
+from benchmarks.lifecycle import GROWTH, GROWTH_OF
 from benchmarks.loads import LOADS, setup_of
 from benchmarks.perf_tools import tls_settings
 from benchmarks.setups import ACLS, PLAIN, TLS, Setup
@@ -25,6 +26,11 @@ def test_a_checkout_from_before_the_security_takes_part_in_plain_loads_only(
 @pytest.mark.parametrize("load", LOADS)
 def test_a_load_over_tls_has_it_in_its_name(load: str) -> None:
     assert (setup_of(load) is TLS) is ("tls" in load)
+
+
+@pytest.mark.parametrize("load", GROWTH)
+def test_a_growth_over_tls_has_it_in_its_name(load: str) -> None:
+    assert (load in GROWTH_OF[TLS]) is ("tls" in load)
 
 
 def test_only_the_loads_over_tls_meet_a_broker_with_tls(tmp_path: Path) -> None:

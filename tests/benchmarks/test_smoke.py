@@ -12,11 +12,13 @@ import pytest
 from benchmarks import machine
 from benchmarks.acls import RULES, count_rules
 from benchmarks.batches import a_batch
-from benchmarks.loadgen import LoadFailed, run_loadgen
-from benchmarks.requests import produce, write_entries
+from benchmarks.bench import QUICK
+from benchmarks.lifecycle import measure_growth
+from benchmarks.loadgen import LoadFailed, run_connector, run_loadgen
+from benchmarks.requests import api_versions, produce, write_entries
 from benchmarks.rings import Content, producer_ring, ring
 from benchmarks.setups import ACLS, TLS
-from benchmarks.targets import AGAINST, Target
+from benchmarks.targets import AGAINST, ONCELOG, Target, oncelog
 from oncelog.testing.wire import Wire
 from oncelog_protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -39,7 +41,7 @@ def test_a_quick_run_measures_requests_transactions_and_librdkafka(tmp_path: Pat
         "--places",
         "unpinned",
         "--rows",
-        "small8 idem8 txn16p8 rd1k acl1000 tlssmall rdtlsconsume1k memory",
+        "small8 idem8 txn16p8 rd1k acl1000 tlssmall rdtlsconsume1k tlsresume memory",
         "--json",
         str(written),
     ]
@@ -58,6 +60,7 @@ def test_a_quick_run_measures_requests_transactions_and_librdkafka(tmp_path: Pat
         "acl1000.kept",
         "tlssmall.cpu_us",
         "rdtlsconsume1k.per_s",
+        "tlsresume.resumed",
         "memory.loaded_mb",
     ):
         assert rows[name]["oncelog"] > 0
@@ -133,6 +136,25 @@ def test_each_request_over_tls_is_appended(tmp_path: Path) -> None:
             with target.wire() as wire:
                 written = sum(end_offset(wire, topic, at) for at in range(2))
     assert written == found["all_answers"] * content.records > 0
+
+
+@pytest.mark.parametrize("mode", ["full", "resumed"])
+def test_a_new_connection_over_tls_has_the_wanted_handshake(tmp_path: Path, mode: str) -> None:
+    with TLS.oncelog(tmp_path / "broker", {}) as broker:
+        tls = Target("oncelog", broker).tls
+        assert tls is not None
+        requests = write_entries(tmp_path / "requests", [api_versions()])
+        options = {"seconds": 0.5, "connections": 4}
+        found = run_connector(mode, tls.port, requests, machine.all_cores(), options)
+    assert found["answers"] > 0
+    assert found["resumed"] == (found["answers"] if mode == "resumed" else 0)
+
+
+def test_the_memory_of_idle_connections_over_tls_is_measured(tmp_path: Path) -> None:
+    cores = machine.all_cores()
+    found = measure_growth("tlsidle", {ONCELOG: oncelog({})}, tmp_path, QUICK, cores, cores)
+    (figures,) = found[ONCELOG]
+    assert figures["all_mb"] > figures["kb_each"] * QUICK.connections / 1000 > 0
 
 
 def end_offset(wire: Wire, topic: str, partition: int) -> int:
