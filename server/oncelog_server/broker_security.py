@@ -113,8 +113,7 @@ class BrokerSecurity:
         """Return the demands of a listener on its clients. Raises ValueError or OSError if its
         certificates cannot be used."""
         if listener.protocol is SecurityProtocol.PLAINTEXT:
-            limit = self._settings.max_connections_of(listener.name)
-            return PlaintextAdmission(listener.name, limit)
+            return PlaintextAdmission(listener.name)
         if self._admissions is None:
             from oncelog_server.metadata.server_secret import server_secret
             from oncelog_server.network.admissions import Admissions

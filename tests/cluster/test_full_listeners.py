@@ -129,10 +129,11 @@ def test_an_operator_admits_clients_again_at_the_listener_for_brokers(
     cluster: TwoListenersEach,
 ) -> None:
     first = cluster.brokers[1]
-    alter(first, "--add-config", "max.connections=0")
-    wait_until(lambda: is_refused(first), "no client is admitted")
-    asked = run("health", "--bootstrap-server", first.address)
-    reason = "the connection was closed before a response; the log of the broker says why"
-    assert (asked.returncode, asked.stderr) == (1, f"{first.address}: {reason}\n")
-    alter(first, "--delete-config", "max.connections")
+    alter(first, "--add-config", "max.connections=1")
+    with socket.create_connection((first.host, first.port), CALL_S):
+        wait_until(lambda: is_refused(first), "no client is admitted")
+        asked = run("health", "--bootstrap-server", first.address)
+        reason = "the connection was closed before a response; the log of the broker says why"
+        assert (asked.returncode, asked.stderr) == (1, f"{first.address}: {reason}\n")
+        alter(first, "--delete-config", "max.connections")
     wait_until(lambda: not is_refused(first), "clients are admitted again")

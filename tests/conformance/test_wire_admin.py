@@ -329,6 +329,10 @@ def test_only_settings_with_an_effect_are_dynamic(
     assert ErrorCode(result.error_code).name == difference.expected(target.name)
 
 
+OF_LISTENER = "listener.name.plaintext"
+NO_CONNECTIONS = "Invalid value org.apache.kafka.common.config.ConfigException: Invalid"
+
+
 @pytest.mark.parametrize(
     ("config", "code", "message"),
     [
@@ -343,6 +347,23 @@ def test_only_settings_with_an_effect_are_dynamic(
         ),
         (("min.insync.replicas", SET, "2"), "INVALID_CONFIG", "while ELR is enabled"),
         (("max.connections.per.ip.overrides", SET, "x"), "INVALID_REQUEST", ""),
+        (("max.connections", SET, "0"), "INVALID_REQUEST", f"{NO_CONNECTIONS} max.connections 0"),
+        ((f"{OF_LISTENER}.max.connections", SET, "500"), "NONE", None),
+        ((f"{OF_LISTENER}.max.connection.creation.rate", SET, "500"), "NONE", None),
+        (("listener.name.nosuch.max.connections", SET, "5"), "NONE", None),
+        ((f"{OF_LISTENER}.max.connections", DELETE, None), "NONE", None),
+        (
+            (f"{OF_LISTENER}.max.connections", SET, "0"),
+            "INVALID_REQUEST",
+            f"{NO_CONNECTIONS} max.connections 0",
+        ),
+        (
+            (f"{OF_LISTENER}.max.connection.creation.rate", SET, "0"),
+            "INVALID_REQUEST",
+            f"{NO_CONNECTIONS} max.connection.creation.rate 0",
+        ),
+        ((f"{OF_LISTENER}.max.connections", SET, "-1"), "INVALID_REQUEST", "Invalid value -1 for"),
+        ((f"{OF_LISTENER}.max.connections", SET, "x"), "INVALID_REQUEST", "Invalid value x for"),
         (("log.retention.ms", SET, "0"), "INVALID_REQUEST", "log.retention.ms"),
     ],
 )

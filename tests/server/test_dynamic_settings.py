@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from oncelog_server.config import load_settings
 from oncelog_server.dynamic_settings import follow_settings
 from oncelog_server.environment import OsEnvironment
 from oncelog_server.refusal import Refused
+from oncelog_server.settings.description import ConfigSource, describe_broker, describe_defaults
 from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES, WITHOUT_EFFECT, in_force
 from oncelog_server.settings.model import Settings
 from oncelog_server.topic_partition import TopicPartition
@@ -220,6 +222,60 @@ async def test_a_stored_setting_that_this_version_cannot_apply_stops_no_start(
     async with started(tmp_path) as broker:
         assert broker.settings.message_max_bytes == 1_048_588
         assert broker.settings.dynamic_defaults == {"log.retention.ms": "7"}
+
+
+async def test_the_limits_of_a_listener_change_while_the_broker_runs(tmp_path: Path) -> None:
+    """KIP-402, KIP-612. They survive a restart, and end with their removal."""
+    of_listener = "listener.name.plaintext.max.connections"
+    rate = "listener.name.plaintext.max.connection.creation.rate"
+    async with started(tmp_path, f"{of_listener}=9") as broker:
+        assert broker._listener._limits.of_listeners == {"PLAINTEXT": 9}
+        await alter_to(broker, ALL_BROKERS, {of_listener: "8"})
+        await until(lambda: broker._listener._limits.of_listeners == {"PLAINTEXT": 8})
+        own = {of_listener: "1", rate: "70", "listener.name.other.max.connections": "3"}
+        await alter_to(broker, "1", own)
+        await until(lambda: broker._listener._limits.of_listeners == {"PLAINTEXT": 1})
+        _, limits = broker._listener._rates._limits()  # type: ignore[union-attr]
+        assert limits == {"PLAINTEXT": 70}
+        ((_, host, port),) = broker.addresses
+        _, writer = await asyncio.open_connection(host, port)
+        refused, other = await asyncio.open_connection(host, port)
+        assert await refused.read() == b""
+        writer.close()
+        other.close()
+        shown = {row.name: row for row in describe_broker(broker.settings)}
+        assert [(found.value, found.source) for found in shown[of_listener].synonyms] == [
+            ("1", ConfigSource.DYNAMIC_BROKER),
+            ("8", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ]
+        assert [row.name for row in describe_defaults(broker.settings)] == [of_listener]
+    async with started(tmp_path) as broker:
+        assert broker._listener._limits.of_listeners == {"PLAINTEXT": 1}
+        await alter_to(broker, "1", {})
+        await alter_to(broker, ALL_BROKERS, {})
+        await until(lambda: broker._listener._limits.of_listeners == {})
+
+
+async def test_a_limit_that_would_close_each_connection_is_refused(tmp_path: Path) -> None:
+    """No operator could take it back. A stored limit of an earlier version has no effect. If each
+    listener has its own limit, Kafka accepts 0 for the broker."""
+    of_listener = "listener.name.plaintext.max.connections"
+    async with started(tmp_path) as broker:
+        for name in (ALL_BROKERS, "1"):
+            for setting in ("max.connections", of_listener, "max.connection.creation.rate"):
+                with pytest.raises(
+                    Refused, match=r"Invalid max.connection[a-z.]* 0 for"
+                ) as refused:
+                    await alter_to(broker, name, {setting: "0"})
+                assert refused.value.code is ErrorCode.INVALID_REQUEST
+        await alter_to(broker, "1", {of_listener: "5", "max.connections": "0"})
+        with pytest.raises(Refused):
+            await alter_to(broker, "1", {"max.connections": "0"})
+        record = records.encode(ConfigRecord({"max.connections": "0", "log.retention.ms": "7"}))
+        await broker.metadata.store.txn((), [Put(records.broker_config_key("1"), record)])
+    async with started(tmp_path) as broker:
+        assert broker.settings.max_connections > 0
+        assert broker.settings.dynamic == {"log.retention.ms": "7"}
 
 
 async def test_the_limit_of_connections_stays_below_the_descriptors(

@@ -21,7 +21,7 @@ from oncelog_server.cluster.topic_alterations import (
     list_after,
 )
 from oncelog_server.refusal import Refused
-from oncelog_server.settings.dynamic import DYNAMIC, check_change
+from oncelog_server.settings.dynamic import check_change, dynamic_row
 from oncelog_server.settings.model import Settings
 from oncelog_server.settings.table import InvalidValue, Kind, format_value
 
@@ -95,7 +95,7 @@ def _layers(
 
 
 def _altered_list(before: Mapping[str, str], alteration: Alteration) -> str:
-    row = DYNAMIC.get(alteration.name)
+    row = dynamic_row(alteration.name)
     if row is None or row.kind is not Kind.LIST:
         raise Refused(
             ErrorCode.INVALID_CONFIG,

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 
 class Admission(Protocol):
-    """The demands of one listener. `max_connections` is its own limit, None without one."""
+    """The demands of one listener."""
 
     listener: str
     protocol: SecurityProtocol
     max_unauthenticated_bytes: int
-    max_connections: int | None
     # Clients that were refused since the start, and sessions that clients did not renew in time.
     failures: int
     expired: int
@@ -49,9 +48,8 @@ class PlaintextAdmission:
     protocol = SecurityProtocol.PLAINTEXT
     max_unauthenticated_bytes = failures = expired = 0
 
-    def __init__(self, listener: str, max_connections: int | None = None) -> None:
+    def __init__(self, listener: str) -> None:
         self.listener = listener
-        self.max_connections = max_connections
 
     def new_tls(self) -> TlsEngine:
         raise LookupError(f"the listener {self.listener} has no TLS")

@@ -84,7 +84,6 @@ class Admissions:
             max_unauthenticated_bytes=min(
                 own.sasl_server_max_receive_size, own.socket_request_max_bytes
             ),
-            max_connections=self._settings.max_connections_of(listener.name),
         )
 
     def _open_tls(self, listener: ListenerAddress) -> ListenerTls:

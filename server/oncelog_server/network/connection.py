@@ -229,11 +229,6 @@ class Connection(asyncio.BufferedProtocol):
         return self._admission.listener
 
     @property
-    def max_of_listener(self) -> int | None:
-        """Return the limit of connections of this listener, None if it has no own limit."""
-        return self._admission.max_connections
-
-    @property
     def held_bytes(self) -> int:
         return self._frames.held_bytes + self._backlog.waiting_bytes
 

@@ -53,6 +53,7 @@ class Limits(msgspec.Struct, frozen=True):
     not served yet, over all connections; -1 means no limit, as in Kafka.
 
     `max_connections` does not hold for the listener `protected`, which may have `max_protected`.
+    `of_listeners` are the limits that listeners have themselves.
     """
 
     max_connections: int
@@ -66,6 +67,7 @@ class Limits(msgspec.Struct, frozen=True):
     spin_us: int
     protected: str | None = None
     max_protected: int = UNLIMITED
+    of_listeners: Mapping[str, int] = {}
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
@@ -80,6 +82,7 @@ class Limits(msgspec.Struct, frozen=True):
             send_buffer_bytes=settings.socket_send_buffer_bytes,
             spin_us=settings.oncelog_spin_us,
             protected=protected_listener(settings),
+            of_listeners=settings.max_connections_of_listeners,
         )
 
     def at_most(self, max_connections: int) -> Limits:
@@ -268,7 +271,7 @@ class Listener:
             return self._refuse("too many connections", session, limits.max_connections)
         if exceeds and self._per_listener[session.listener] > limits.max_protected:
             return self._refuse("too many connections", session, limits.max_protected)
-        of_listener = connection.max_of_listener
+        of_listener = limits.of_listeners.get(session.listener)
         if of_listener is not None and self._per_listener[session.listener] > of_listener:
             return self._refuse("too many connections of one listener", session, of_listener)
         if self._per_host[session.host] > allowed:

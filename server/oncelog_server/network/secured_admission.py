@@ -29,12 +29,10 @@ class SecuredAdmission:
         of_certificate: CertificatePrincipal | None = None,
         sasl: SaslRules | None = None,
         max_unauthenticated_bytes: int,
-        max_connections: int | None = None,
     ) -> None:
         self.listener = listener
         self.protocol = protocol
         self.max_unauthenticated_bytes = max_unauthenticated_bytes
-        self.max_connections = max_connections
         self.failures = self.expired = 0
         self._events = events
         self._new_engine = new_engine

@@ -11,6 +11,7 @@ from enum import IntEnum
 import msgspec
 
 from oncelog_server.settings.accepted import ACCEPTED
+from oncelog_server.settings.listener_settings import PREFIX as LISTENER_PREFIX
 from oncelog_server.settings.model import HONOURED, Settings
 from oncelog_server.settings.table import Kind, Setting, SettingValue, format_value, parse_value
 from oncelog_server.settings.topics import INTERNAL, SYNONYMS, TOPIC_SETTINGS, topic_values
@@ -72,7 +73,7 @@ def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
 
     A setting is read-only if it cannot change while the broker runs.
     """
-    from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES, WITHOUT_EFFECT
+    from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES, WITHOUT_EFFECT, dynamic_row
 
     for name, row in HONOURED.items():
         value: SettingValue = getattr(settings, row.attribute)
@@ -85,6 +86,12 @@ def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
         synonyms = _dynamic_synonyms(settings, row)
         if synonyms:
             yield _dynamic(row, synonyms)
+    for name in dict.fromkeys((*settings.dynamic, *settings.dynamic_defaults)):
+        limit = dynamic_row(name) if name.startswith(LISTENER_PREFIX) else None
+        if limit is not None:
+            # Kafka calls these read-only too, although they can change.
+            found = _dynamic(limit, _dynamic_synonyms(settings, limit))
+            yield msgspec.structs.replace(found, read_only=True)
     for name, other in ACCEPTED.items():
         default = Synonym(name, other.default, ConfigSource.DEFAULT)
         given = settings.given.get(name)
@@ -107,10 +114,11 @@ def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
 
 def describe_defaults(settings: Settings) -> Iterator[SettingDescription]:
     """Yield the dynamic settings of all brokers."""
-    from oncelog_server.settings.dynamic import DYNAMIC
+    from oncelog_server.settings.dynamic import dynamic_row
 
     for name in settings.dynamic_defaults:
-        row = DYNAMIC[name]
+        row = dynamic_row(name)
+        assert row is not None
         yield _dynamic(row, _dynamic_synonyms(settings, row)[-1:])
 
 

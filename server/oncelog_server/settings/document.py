@@ -70,6 +70,11 @@ overrides that of all brokers, and both override the value of the start. The val
 metadata store, so they survive a restart. `min.insync.replicas` can be changed for all brokers
 only, and cannot be removed afterwards, as in Kafka (KIP-966). Any other setting is refused with
 INVALID_REQUEST.
+
+`listener.name.<listener>.max.connections` and
+`listener.name.<listener>.max.connection.creation.rate` are dynamic too, for the listeners that the
+broker has. A change to 0 connections of a listener is refused, as by Kafka: no client could take it
+back.
 """
 
 

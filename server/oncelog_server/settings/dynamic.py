@@ -7,17 +7,21 @@ its start. Any other setting is read when the broker starts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
 from oncelog_server.settings.accepted import ACCEPTED
-from oncelog_server.settings.contradictions import contradictions
+from oncelog_server.settings.contradictions import client_listeners, contradictions
+from oncelog_server.settings.listener_settings import LIMITS, listener_setting
 from oncelog_server.settings.model import HONOURED, Settings
 from oncelog_server.settings.table import (
     InvalidValue,
     Kind,
     Setting,
+    SettingValue,
     at_least,
     parse_value,
 )
@@ -107,6 +111,17 @@ DYNAMIC: Final[dict[str, Setting]] = {
 }
 
 
+def dynamic_row(name: str) -> Setting | None:
+    """Return a dynamic setting: one of DYNAMIC, or a limit of connections of one listener. Return
+    None for any other."""
+    row = DYNAMIC.get(name)
+    if row is not None or (own := listener_setting(name)) is None:
+        return row
+    if own.mechanism is not None or own.name not in LIMITS:
+        return None
+    return msgspec.structs.replace(DYNAMIC[own.name], name=name)
+
+
 def rate_of(settings: Settings, name: str) -> int:
     """Return the throttled rate in force, in bytes per second, NO_THROTTLE without one."""
     text = settings.dynamic.get(name, settings.dynamic_defaults.get(name))
@@ -126,11 +141,11 @@ def check_change(
     themselves. Raises InvalidValue, worded as in Kafka, for a setting that is not dynamic, for an
     invalid value, and for a contradiction between settings.
     """
-    fixed = [name for name in own if name not in DYNAMIC]
+    fixed = [name for name in own if dynamic_row(name) is None]
     if fixed:
         raise InvalidValue(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
     for name, text in own.items():
-        parse_value(DYNAMIC[name], text)
+        _parse(name, text)
     static = settings.at_start or settings
     for broker, defaults in layers:
         changed = _with(static, _valid(broker), _valid(defaults))
@@ -176,15 +191,35 @@ def _with(static: Settings, own: Mapping[str, str], defaults: Mapping[str, str])
         for name, text in {**defaults, **own}.items()
         if (row := HONOURED.get(name)) is not None
     }
-    return replace(static, at_start=static, dynamic=own, dynamic_defaults=defaults, **values)
+    of_listeners = dict(static.of_listeners)
+    known = {listener.name for listener in client_listeners(static)}
+    for name, text in {**defaults, **own}.items():
+        # As in Kafka, a limit of a listener that the broker does not have has no effect.
+        if (limit := listener_setting(name)) is not None and limit.listener in known:
+            of_listeners[limit] = _parse(name, text)
+    return replace(
+        static,
+        at_start=static,
+        dynamic=own,
+        dynamic_defaults=defaults,
+        of_listeners=of_listeners,
+        **values,
+    )
 
 
 def _check(static: Settings, changed: Settings) -> None:
-    """Raise InvalidValue for a contradiction that the settings of the start do not have."""
+    """Raise InvalidValue for a contradiction, or a limit of 0 connections, that the settings of the
+    start do not have."""
     known = contradictions(static)
     for name, reason in contradictions(changed):
         if (name, reason) not in known:
             raise InvalidValue(f"Invalid value for configuration {name}: {reason}")
+    for name in _limits_of_zero(changed):
+        if name not in _limits_of_zero(static):
+            reason = f"org.apache.kafka.common.config.ConfigException: Invalid {name} 0"
+            raise InvalidValue(
+                f"Invalid value {reason} for configuration Invalid dynamic configuration"
+            )
     topic_values(changed, {})
 
 
@@ -199,12 +234,27 @@ def _fits(static: Settings, changed: Settings) -> bool:
 def _valid(texts: Mapping[str, str]) -> dict[str, str]:
     valid = {}
     for name, text in texts.items():
-        row = DYNAMIC.get(name)
         try:
-            if row is not None:
-                parse_value(row, text)
+            if dynamic_row(name) is not None:
+                _parse(name, text)
                 valid[name] = text
         except InvalidValue:
             # Another version has accepted the value. DescribeConfigs shows what is in force.
             continue
     return valid
+
+
+def _parse(name: str, text: str) -> SettingValue:
+    row = dynamic_row(name)
+    assert row is not None
+    return parse_value(row, text)
+
+
+def _limits_of_zero(settings: Settings) -> Iterator[str]:
+    """Yield the limits that close each connection of a listener. A client could not change them any
+    more (Kafka's ListenerConnectionQuota.validateReconfiguration)."""
+    for listener in client_listeners(settings):
+        own = settings.of_listener(listener.name)
+        for name in LIMITS:
+            if getattr(own, HONOURED[name].attribute) == 0:
+                yield name

@@ -28,7 +28,10 @@ JAAS: Final = Setting(
 )
 
 _MECHANISMS: Final = {mechanism.value.lower(): mechanism for mechanism in SaslMechanism}
-_OF_BROKERS: Final = frozenset({"max.connections", "max.connection.creation.rate"})
+MAX_CONNECTIONS: Final = "max.connections"
+# Kafka can change these for a listener while the broker runs (SocketServer's
+# ListenerConnectionQuota).
+LIMITS: Final = (MAX_CONNECTIONS, "max.connection.creation.rate")
 _OF_MECHANISMS: Final = frozenset(
     {"connections.max.reauth.ms", "sasl.server.callback.handler.class"}
 )
@@ -47,7 +50,7 @@ def _rows(of_mechanism: bool) -> dict[str, Setting]:
         }
     broker = [setting_of(column) for column in fields(BrokerSettings)]
     tls = [setting_of(column) for column in fields(TlsSettings)]
-    of_broker = [row for row in broker if row.name in _OF_BROKERS]
+    of_broker = [row for row in broker if row.name in LIMITS]
     return {row.name: row for row in (*of_broker, *sasl, *tls)}
 
 

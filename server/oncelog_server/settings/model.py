@@ -13,7 +13,7 @@ from oncelog_server.settings.broker import BrokerSettings
 from oncelog_server.settings.cleaner import CleanerSettings
 from oncelog_server.settings.coordinators import CoordinatorSettings
 from oncelog_server.settings.etcd import EtcdSettings
-from oncelog_server.settings.listener_settings import JAAS, ListenerSetting
+from oncelog_server.settings.listener_settings import JAAS, MAX_CONNECTIONS, ListenerSetting
 from oncelog_server.settings.log import LogSettings
 from oncelog_server.settings.membership import MembershipSettings
 from oncelog_server.settings.quotas import QuotaSettings
@@ -97,10 +97,14 @@ class Settings(
         }
         return replace(self, **own) if own else self
 
-    def max_connections_of(self, listener: str) -> int | None:
-        """Return the limit of connections that a listener itself has, None if it has none."""
-        value = self.of_listeners.get(ListenerSetting(listener, None, "max.connections"))
-        return value if isinstance(value, int) else None
+    @property
+    def max_connections_of_listeners(self) -> dict[str, int]:
+        """Return the limits of connections that listeners have themselves."""
+        return {
+            setting.listener: value
+            for setting, value in self.of_listeners.items()
+            if setting.name == MAX_CONNECTIONS and isinstance(value, int)
+        }
 
     def jaas_of(self, listener: str, mechanism: SaslMechanism) -> Secret | None:
         """Return the JAAS configuration of a mechanism of a listener, None if it is not set."""

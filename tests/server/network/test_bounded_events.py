@@ -25,6 +25,7 @@ from oncelog_server.requests.authentication import SaslRules
 from oncelog_server.security.audit import GroupedEvents
 from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.security.sasl.plain import PlainExchange, PlainUsers
+from oncelog_server.settings.listener_settings import ListenerSetting
 from oncelog_server.settings.model import Settings
 from tests.server.network.test_connection_rate import DEADLINE_S, Echo, ManualClock
 
@@ -71,11 +72,12 @@ async def test_connections_above_a_limit_are_one_event_and_a_count_at_the_stop()
 
 
 async def test_each_limit_has_its_own_event() -> None:
-    for settings, admission, event in (
-        (Settings(max_connections_per_ip=0), PlaintextAdmission("A"), "of one address"),
-        (Settings(), PlaintextAdmission("A", 0), "of one listener"),
+    of_listener = {ListenerSetting("A", None, "max.connections"): 0}
+    for settings, event in (
+        (Settings(max_connections_per_ip=0), "of one address"),
+        (Settings(of_listeners=of_listener), "of one listener"),
     ):
-        async with listening(admission, settings) as (port, events):
+        async with listening(PlaintextAdmission("A"), settings) as (port, events):
             assert await is_closed(port)
         assert [found["event"] for found in events] == [f"too many connections {event}"]
 

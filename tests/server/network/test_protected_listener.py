@@ -62,7 +62,7 @@ class World:
 
     async def open(self) -> None:
         for name in ("CLIENTS", "BROKERS"):
-            admission = PlaintextAdmission(name, self.settings.max_connections_of(name))
+            admission = PlaintextAdmission(name)
             _, self._ports[name] = await self.listener.bind(admission, "127.0.0.1", 0)
         await self.listener.accept()
 

@@ -67,8 +67,7 @@ def test_a_setting_of_a_listener_overrides_that_of_the_broker_for_this_listener_
     assert scram.connections_max_reauth_ms == 3000
     plain = settings.of_listener("EXTERNAL", SaslMechanism.PLAIN)
     assert plain.connections_max_reauth_ms == 2000
-    assert settings.max_connections_of("EXTERNAL") == 7
-    assert settings.max_connections_of("PLAINTEXT") is None
+    assert settings.max_connections_of_listeners == {"EXTERNAL": 7}
 
 
 @pytest.mark.parametrize(
