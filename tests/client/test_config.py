@@ -62,16 +62,37 @@ CONFLICTS = [
     ({"acks": 1}, "acks=1"),
     ({"acks": "0"}, "acks=0"),
     ({"retries": 0}, "retries=0"),
-    ({"max_in_flight_requests_per_connection": 6}, "more than 5"),
 ]
+MANY_IN_FLIGHT = {"max_in_flight_requests_per_connection": 6}
 
 
-@pytest.mark.parametrize(("settings", "reason"), CONFLICTS)
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"acks": 1}, "Must set acks to all in order to use the idempotent producer."),
+        ({"acks": "0"}, "Must set acks to all in order to use the idempotent producer."),
+        ({"retries": 0}, "Must set retries to non-zero when using the idempotent producer."),
+        ({"retries": 0, "acks": 1}, "Must set retries to non-zero"),
+    ],
+)
 def test_explicit_idempotence_with_a_conflicting_setting_is_an_error(
-    settings: dict[str, Any], reason: str
+    settings: dict[str, Any], text: str
 ) -> None:
-    with pytest.raises(ConfigError, match=reason):
+    with pytest.raises(ConfigError, match=re.escape(text)):
         producer(enable_idempotence=True, **settings)
+
+
+@pytest.mark.parametrize("settings", [{}, {"enable_idempotence": True}, {"acks": 1}])
+def test_more_than_five_requests_in_flight_are_refused(settings: dict[str, Any]) -> None:
+    """Kafka's producer refuses them, whether or not the caller has set enable.idempotence."""
+    text = (
+        "To use the idempotent producer, max_in_flight_requests_per_connection must be set to at "
+        "most 5. Current value is 6."
+    )
+    with pytest.raises(ConfigError, match=re.escape(text)):
+        producer(**MANY_IN_FLIGHT, **settings)
+    without = settings | {"enable_idempotence": False}
+    assert not producer(**MANY_IN_FLIGHT, **without).enable_idempotence
 
 
 @pytest.mark.parametrize(("settings", "reason"), CONFLICTS)
@@ -90,7 +111,8 @@ def test_without_idempotence_no_setting_conflicts(settings: dict[str, Any], reas
 
 @pytest.mark.parametrize("settings", [{"enable_idempotence": False}, *(c[0] for c in CONFLICTS)])
 def test_a_transactional_id_needs_idempotence(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="transactional_id needs"):
+    text = "Cannot set a transactional_id without also enabling idempotence."
+    with pytest.raises(ConfigError, match=text):
         producer(transactional_id="x", **settings)
 
 
@@ -102,6 +124,7 @@ def test_a_transactional_id_needs_idempotence(settings: dict[str, Any]) -> None:
         {"batch_size": -1},
         {"max_in_flight_requests_per_connection": 0},
         {"transaction_timeout_ms": 0},
+        {"transactional_id": ""},
         {"transaction_two_phase_commit_enable": True},
         {
             "transactional_id": "t",
@@ -126,6 +149,8 @@ def test_the_default_delivery_timeout_grows_with_linger_and_request_timeout() ->
     "settings",
     [
         {"group_id": ""},
+        {"group_id": " "},
+        {"group_id": "g", "group_instance_id": ""},
         {"group_instance_id": "static"},
         {"enable_auto_commit": True},
         {"isolation_level": "serializable"},
@@ -138,6 +163,28 @@ def test_the_default_delivery_timeout_grows_with_linger_and_request_timeout() ->
 )
 def test_a_consumer_setting_out_of_range_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
+        consumer(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (
+            {"enable_auto_commit": True},
+            "enable_auto_commit cannot be set to true when default group id (null) is used.",
+        ),
+        (
+            {"group_id": "g", "heartbeat_interval_ms": 45_000},
+            "Heartbeat must be set lower than the session timeout",
+        ),
+        (
+            {"group_id": " "},
+            "The configured group_id should not be an empty string or whitespace.",
+        ),
+    ],
+)
+def test_a_conflict_has_the_text_of_kafkas_consumer(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(text)):
         consumer(**settings)
 
 

@@ -198,10 +198,12 @@ def _settings(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _producer(bootstrap_server: str, settings: dict[str, Any]) -> Producer:
-    """Return a producer, and print the producer's warnings."""
+    """Return a producer, and print the producer's warnings, unless Kafka's tool runs."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", SettingsWarning)
         producer = Producer(bootstrap_server, **settings)
+    if click.get_current_context().obj is not None:
+        return producer  # kafka-console-producer.sh logs this at a level that it does not print.
     for warning in warned:
         note(f"Warning: {dotted(str(warning.message))}")
     return producer

@@ -163,16 +163,21 @@ def consumer_config(
         check_choices({"partition_assignment_strategy": name}, {
             "partition_assignment_strategy": ("range", "roundrobin", "cooperative-sticky"),
         })  # fmt: skip
-    if values["group_id"] == "":
-        raise ConfigError("group_id is empty")
-    if values["group_id"] is None:
+    group_id = values["group_id"]
+    if group_id is not None and not group_id.strip():
+        raise ConfigError("The configured group_id should not be an empty string or whitespace.")
+    if values["group_instance_id"] == "":
+        raise ConfigError("group_instance_id is empty")
+    if group_id is None:
         if values["group_instance_id"] is not None:
             raise ConfigError("group_instance_id needs a group_id")
         if settings.get("enable_auto_commit"):
-            raise ConfigError("enable_auto_commit needs a group_id")
+            raise ConfigError(
+                "enable_auto_commit cannot be set to true when default group id (null) is used."
+            )
         values["enable_auto_commit"] = False
     elif not strategies:
         raise ConfigError("partition_assignment_strategy is empty")
     if values["heartbeat_interval_ms"] >= values["session_timeout_ms"]:
-        raise ConfigError("heartbeat_interval_ms must be below session_timeout_ms")
+        raise ConfigError("Heartbeat must be set lower than the session timeout")
     return ConsumerConfig(**values)

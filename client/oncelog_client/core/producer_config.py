@@ -7,8 +7,8 @@ combinations that Kafka refuses.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, cast
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Final, Literal
 
 from oncelog_client.errors import ConfigError, SettingsWarning
 from oncelog_protocol.records.compression import Compression
@@ -24,7 +24,8 @@ Acks = Literal[-1, 0, 1, "all"]
 # could not recognize a duplicate.
 MAX_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
 
-_ACKS: Final[dict[Any, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
+# A value of `acks` -> its number.
+ACKS: Final[dict[Any, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
 
 
 class ProducerSettings(ClientSettings, total=False):
@@ -132,17 +133,70 @@ def producer_config(
     """
     values = checked_values(ProducerConfig, bootstrap_servers, settings)
     acks = values["acks"]
-    if not isinstance(acks, int | str) or acks not in _ACKS:
+    if not isinstance(acks, int | str) or acks not in ACKS:
         raise ConfigError(f"acks={acks!r} is not one of all, -1, 0, 1")
-    values["acks"] = _ACKS[acks]
+    values["acks"] = ACKS[acks]
+    if values["transactional_id"] == "":
+        raise ConfigError("transactional_id is empty")
     check_ranges(values, _PRODUCER_LIMITS)
     check_choices(values, {"compression_type": tuple(_COMPRESSIONS)})
     values["compression_level"] = _level(values["compression_type"], values["compression_level"])
-    values["enable_idempotence"] = _resolve_idempotence(values, "enable_idempotence" in settings)
+    obstacles = check_conflicts(values, settings)
+    if obstacles and values["enable_idempotence"]:
+        values["enable_idempotence"] = False
+        warnings.warn(
+            f"idempotence is switched off by {' and '.join(obstacles)}; "
+            "set enable_idempotence=False if this is intended",
+            SettingsWarning,
+            stacklevel=3,
+        )
+    two_phase = values["transaction_two_phase_commit_enable"]
+    if two_phase and values["transactional_id"] is None:
+        raise ConfigError("transaction_two_phase_commit_enable needs a transactional_id")
     _check_delivery_timeout(values, "delivery_timeout_ms" in settings)
-    if values["transaction_two_phase_commit_enable"]:
-        _check_two_phase(values, "transaction_timeout_ms" in settings)
     return ProducerConfig(**values)
+
+
+def check_conflicts(values: Mapping[str, Any], settings: Container[str]) -> list[str]:
+    """Return the settings that turn off idempotence. `values` are checked values of all settings,
+    with `acks` as a number. `settings` are the names that the caller has set.
+
+    Raises ConfigError for the conflicts, and with the texts, of the Java client's
+    `ProducerConfig.postProcessAndValidateIdempotenceConfigs` (KIP-679, KIP-939).
+    """
+    obstacles = []
+    if values["enable_idempotence"]:
+        obstacles = _obstacles(values, "enable_idempotence" in settings)
+    if values["transactional_id"] is not None and (obstacles or not values["enable_idempotence"]):
+        raise ConfigError("Cannot set a transactional_id without also enabling idempotence.")
+    if values["transaction_two_phase_commit_enable"] and "transaction_timeout_ms" in settings:
+        raise ConfigError(
+            "Cannot set transaction_timeout_ms when transaction_two_phase_commit_enable is set to "
+            "true. Transactions will not expire with two-phase commit enabled."
+        )
+    return obstacles
+
+
+def _obstacles(values: Mapping[str, Any], explicit: bool) -> list[str]:
+    obstacles = []
+    if values["retries"] == 0:
+        if explicit:
+            raise ConfigError("Must set retries to non-zero when using the idempotent producer.")
+        obstacles.append("retries=0")
+    if values["acks"] != -1:
+        if explicit:
+            raise ConfigError(
+                "Must set acks to all in order to use the idempotent producer. Otherwise we cannot "
+                "guarantee idempotence."
+            )
+        obstacles.append(f"acks={values['acks']}")
+    in_flight = values["max_in_flight_requests_per_connection"]
+    if in_flight > MAX_IN_FLIGHT_WITH_IDEMPOTENCE:
+        raise ConfigError(
+            "To use the idempotent producer, max_in_flight_requests_per_connection must be set to "
+            f"at most {MAX_IN_FLIGHT_WITH_IDEMPOTENCE}. Current value is {in_flight}."
+        )
+    return obstacles
 
 
 def _level(codec: str, level: int | None) -> int | None:
@@ -159,55 +213,14 @@ def _level(codec: str, level: int | None) -> int | None:
     return level
 
 
-def _resolve_idempotence(values: Mapping[str, Any], explicit: bool) -> bool:
-    """Return True if the producer is idempotent, by KIP-679 and the Java client's
-    `ProducerConfig.postProcessAndValidateIdempotenceConfigs`."""
-    wanted = cast(bool, values["enable_idempotence"])
-    obstacles = [
-        text
-        for holds, text in (
-            (values["acks"] != -1, f"acks={values['acks']}"),
-            (values["retries"] == 0, "retries=0"),
-            (
-                values["max_in_flight_requests_per_connection"] > MAX_IN_FLIGHT_WITH_IDEMPOTENCE,
-                "more than 5 max_in_flight_requests_per_connection",
-            ),
-        )
-        if holds
-    ]
-    if wanted and obstacles:
-        if explicit:
-            raise ConfigError(f"enable_idempotence excludes {' and '.join(obstacles)}")
-        wanted = False
-        if values["transactional_id"] is None:
-            warnings.warn(
-                f"idempotence is switched off by {' and '.join(obstacles)}; "
-                "set enable_idempotence=False if this is intended",
-                SettingsWarning,
-                stacklevel=4,
-            )
-    if values["transactional_id"] is not None and not wanted:
-        reason = f" ({' and '.join(obstacles)})" if obstacles else ""
-        raise ConfigError(f"a transactional_id needs enable_idempotence{reason}")
-    return wanted
-
-
-def _check_two_phase(values: Mapping[str, Any], timeout_is_set: bool) -> None:
-    """Raise ConfigError for a conflict with two-phase commit, which has no timeout (KIP-939)."""
-    if values["transactional_id"] is None:
-        raise ConfigError("transaction_two_phase_commit_enable needs a transactional_id")
-    if timeout_is_set:
-        raise ConfigError(
-            "transaction_timeout_ms has no meaning with transaction_two_phase_commit_enable: "
-            "transactions do not expire"
-        )
-
-
 def _check_delivery_timeout(values: dict[str, Any], explicit: bool) -> None:
     least = values["linger_ms"] + values["request_timeout_ms"]
     if values["delivery_timeout_ms"] < least:
         if explicit:
-            raise ConfigError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
+            raise ConfigError(
+                "delivery_timeout_ms should be equal to or larger than linger_ms + "
+                "request_timeout_ms"
+            )
         values["delivery_timeout_ms"] = int(least)
 
 

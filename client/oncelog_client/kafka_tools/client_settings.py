@@ -3,6 +3,7 @@ Java client for an invalid value."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -22,6 +23,11 @@ _CHOICES: Final = {
     "isolation.level": ("read_committed", "read_uncommitted"),
 }
 _RESETS: Final = ("earliest", "latest", "none")
+# A duration of Java that is not negative, as in `by_duration:P1DT12H`.
+_DURATION: Final = re.compile(
+    r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+([.,]\d{0,9})?S)?)?", re.IGNORECASE
+)
+_NOT_EMPTY: Final = frozenset({"group.instance.id", "transactional.id"})
 _BOOLEANS: Final = frozenset(
     {
         *("allow.auto.create.topics", "check.crcs", "enable.auto.commit", "enable.idempotence"),
@@ -73,6 +79,10 @@ def _reason(name: str, value: str) -> str:
     choices = _CHOICES.get(name)
     if choices is not None and value not in choices:
         return f"String must be one of: {', '.join(choices)}"
+    if name in _NOT_EMPTY and not value:
+        return "String must be non-empty"
+    if name == "auto.offset.reset" and _DURATION.fullmatch(value):
+        return "this tool has no resets by duration (KIP-1106): earliest, latest or none"
     if name == "auto.offset.reset" and value not in _RESETS:
         return (
             f"Invalid value `{value}` for configuration {name}. The value must be either "

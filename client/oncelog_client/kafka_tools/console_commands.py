@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,9 +10,8 @@ import click
 
 from oncelog_client.cli.options import dotted
 from oncelog_client.errors import ConfigError
-from oncelog_client.kafka_tools.client_settings import taken
-from oncelog_client.kafka_tools.connecting import read_pairs
-from oncelog_client.kafka_tools.failures import SettingsError
+from oncelog_client.kafka_tools.client_conflicts import constructing
+from oncelog_client.kafka_tools.connecting import CONFIG_ERROR, read_pairs
 from oncelog_client.kafka_tools.options import Given
 
 if TYPE_CHECKING:
@@ -39,16 +38,20 @@ def settings_of(
     file: Renamed,
     option: Renamed,
     flags: Sequence[tuple[str, str]],
-    known: frozenset[str],
-) -> list[str]:
-    """Return the settings of the file, the options and the flags as options of our command. A later
-    one overrides an earlier one. Raises SettingsError for an invalid value."""
+) -> list[tuple[str, str]]:
+    """Return the settings of the file, the options and the flags. A later one overrides an earlier
+    one. Raises SettingsError for a missing or invalid file."""
     pairs: list[tuple[str, str]] = [*read_pairs(given.value(file.former) or given.value(file.name))]
     for text in (*given.values(option.former), *given.values(option.name)):
         name, _, value = text.partition("=")
         pairs.append((name.strip(), value))
+    return [*pairs, *flags]
+
+
+def words_of(settings: Mapping[str, str]) -> list[str]:
+    """Return settings as options of our command."""
     words: list[str] = []
-    for name, value in taken([*pairs, *flags], known).items():
+    for name, value in settings.items():
         words += ["--command-property", f"{name}={value}"]
     return words
 
@@ -70,7 +73,6 @@ def run_command(words: Sequence[str], client: str, obj: Any = None) -> int:
     the object of click's context. Raises SettingsError for options that our command refuses."""
     from oncelog_client.cli import oncelog
 
-    reason = f"Failed to construct kafka {client}"
     try:
         code = oncelog.main(list(words), prog_name="oncelog", standalone_mode=False, obj=obj)
     except click.UsageError as error:
@@ -79,5 +81,4 @@ def run_command(words: Sequence[str], client: str, obj: Any = None) -> int:
         text = dotted(error.message)
     else:
         return code if isinstance(code, int) else 0
-    cause = f"Caused by: org.apache.kafka.common.config.ConfigException: {text}"
-    raise SettingsError("org.apache.kafka.common.KafkaException", f"{reason}\n{cause}")
+    raise constructing(client, CONFIG_ERROR, text)

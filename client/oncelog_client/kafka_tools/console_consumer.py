@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from oncelog_client.cli.record_lines import LineWriter
-from oncelog_client.kafka_tools.client_settings import CONSUMER
+from oncelog_client.kafka_tools.client_conflicts import check_consumer, check_group_protocol
+from oncelog_client.kafka_tools.client_settings import CONSUMER, taken
 from oncelog_client.kafka_tools.connecting import read_pairs
 from oncelog_client.kafka_tools.console_commands import (
     Renamed,
     properties_of,
     run_command,
     settings_of,
+    words_of,
 )
 from oncelog_client.kafka_tools.failures import JavaError, SettingsError, print_log
 from oncelog_client.kafka_tools.options import Given, Option, OptionError, Options
@@ -142,7 +144,11 @@ def _command(given: Given) -> list[str]:
     words = ["consume", "--kafka-summary", "--bootstrap-server"]
     words.append(given.value("bootstrap-server") or "")
     flags = [("isolation.level", given.value("isolation-level") or "")]
-    words += settings_of(given, _RENAMED[1], _RENAMED[0], flags, CONSUMER)
+    pairs = settings_of(given, _RENAMED[1], _RENAMED[0], flags)
+    settings = taken(pairs, CONSUMER)
+    check_group_protocol(pairs)
+    check_consumer(settings)
+    words += words_of(settings)
     words += properties_of(given, _RENAMED[2], LineWriter)
     for name in _SAME:
         if given.has(name):

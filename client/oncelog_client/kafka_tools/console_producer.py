@@ -8,12 +8,14 @@ from typing import Final
 
 from oncelog_client.cli.record_lines import LineReader
 from oncelog_client.errors import KafkaError
-from oncelog_client.kafka_tools.client_settings import PRODUCER
+from oncelog_client.kafka_tools.client_conflicts import check_producer
+from oncelog_client.kafka_tools.client_settings import PRODUCER, taken
 from oncelog_client.kafka_tools.console_commands import (
     Renamed,
     properties_of,
     run_command,
     settings_of,
+    words_of,
 )
 from oncelog_client.kafka_tools.failures import JavaError, java_error, of_client, print_log
 from oncelog_client.kafka_tools.options import Given, Option, OptionError, Options
@@ -24,13 +26,15 @@ _RENAMED: Final = (
     Renamed("producer.config", "command-config"),
     Renamed("property", "reader-property"),
 )
+# Kafka's defaults of --timeout and --request-timeout-ms.
+_TIMEOUTS: Final = {"linger.ms": "1000", "request.timeout.ms": "1500"}
 _READER: Final = "org.apache.kafka.tools.LineMessageReader"
 # An option with a number -> the setting of the producer. Other options with numbers have no effect.
 _NUMBERS: Final = {
     "batch-size": "batch.size",
     "max-block-ms": "max.block.ms",
     "max-memory-bytes": "buffer.memory",
-    "message-send-max-retries": "",
+    "message-send-max-retries": "retries",
     "max-partition-memory-bytes": "",
     "metadata-expiry-ms": "metadata.max.age.ms",
     "request-timeout-ms": "request.timeout.ms",
@@ -56,7 +60,7 @@ OPTIONS: Final = Options(
         Option("max-block-ms", "Longest wait of a send.", "Long: max block on send"),
         Option("max-memory-bytes", "Memory of the producer.", "Long: total memory in bytes"),
         Option("max-partition-memory-bytes", "No effect.", "Integer: memory in bytes"),
-        Option("message-send-max-retries", "No effect.", "Integer"),
+        Option("message-send-max-retries", "Retries of a batch.", "Integer"),
         Option("metadata-expiry-ms", "Age of metadata.", "Long: metadata expiration interval"),
         Option("producer-property", "Former --command-property.", "String: producer_prop"),
         Option("producer.config", "Former --command-config.", "String: config file"),
@@ -154,7 +158,12 @@ def _command(given: Given) -> list[str]:
     acks = given.value("request-required-acks")
     if acks is not None:
         flags.append(("acks", acks))
-    words += settings_of(given, _RENAMED[1], _RENAMED[0], flags, PRODUCER)
+    settings = taken(settings_of(given, _RENAMED[1], _RENAMED[0], flags), PRODUCER)
+    check_producer(settings)
+    if "delivery.timeout.ms" in settings:
+        # Our producer compares the setting with these two, which are larger in our client.
+        settings = {**_TIMEOUTS, **settings}
+    words += words_of(settings)
     if given.has("sync"):
         words.append("--sync")
     return words

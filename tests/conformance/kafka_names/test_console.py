@@ -8,6 +8,7 @@ from tests.harness.kafka.compared import BROKER, Printed, ToolPair
 
 SERVER = ("--bootstrap-server", BROKER)
 TOPIC = (*SERVER, "--topic", "t")
+IDEMPOTENT = ("--command-property", "enable.idempotence=true")
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,19 @@ def test_a_refused_command_line_of_the_producer(
         ("--command-property", "enable.auto.commit=maybe"),
         ("--command-property", "session.timeout.ms=-5"),
         ("--group", ""),
+        ("--command-property", "group.id= "),
+        ("--command-property", "group.instance.id="),
+        ("--command-property", "heartbeat.interval.ms=50000"),
+        ("--command-property", "auto.offset.reset=by_duration:-P1D"),
+        ("--command-property", "auto.offset.reset=by_duration:PT"),
+        ("--command-property", "group.protocol=foo"),
+        ("--command-property", "group.remote.assignor=uniform"),
+        ("--command-property", "share.acknowledgement.mode=explicit"),
+        (
+            *("--command-property", "group.protocol=Consumer"),
+            *("--command-property", "session.timeout.ms=9000"),
+            *("--command-property", "heartbeat.interval.ms=3000"),
+        ),
     ],
     ids=" ".join,
 )
@@ -91,12 +105,55 @@ def test_a_setting_that_the_consumer_refuses(tools: ToolPair, arguments: tuple[s
         ("--producer-property", "linger.ms"),
         ("--batch-size", "-7"),
         ("--command-property", "enable.idempotence=maybe"),
+        ("--command-property", "max.in.flight.requests.per.connection=7"),
+        (
+            *("--request-required-acks", "1"),
+            *("--command-property", "max.in.flight.requests.per.connection=6"),
+        ),
+        (*IDEMPOTENT, "--request-required-acks", "1"),
+        (*IDEMPOTENT, "--command-property", "retries=0", "--request-required-acks", "0"),
+        (*IDEMPOTENT, "--message-send-max-retries", "0"),
+        ("--command-property", "transactional.id="),
+        (
+            *("--command-property", "transactional.id=x"),
+            *("--command-property", "enable.idempotence=false"),
+        ),
+        ("--command-property", "transactional.id=x", "--request-required-acks", "1"),
+        (
+            *("--command-property", "transaction.two.phase.commit.enable=true"),
+            *("--command-property", "transaction.timeout.ms=5"),
+        ),
+        ("--command-property", "delivery.timeout.ms=2499"),
     ],
     ids=" ".join,
 )
 def test_a_setting_that_the_producer_refuses(tools: ToolPair, arguments: tuple[str, ...]) -> None:
     refused = tools.check_same("kafka-console-producer", *TOPIC, *arguments, input="a\n")
     assert refused.status == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--request-required-acks", "1"),
+        ("--command-property", "retries=0"),
+        ("--message-send-max-retries", "0"),
+        ("--command-property", "delivery.timeout.ms=2500"),
+        (
+            *("--command-property", "max.in.flight.requests.per.connection=7"),
+            *("--command-property", "enable.idempotence=false"),
+        ),
+    ],
+    ids=" ".join,
+)
+def test_a_setting_that_turns_off_idempotence_is_no_line(
+    tools: ToolPair, name: str, arguments: tuple[str, ...]
+) -> None:
+    """Also accepted: the least time to deliver with the other defaults of Kafka's tool."""
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
+    at = (*SERVER, "--topic", name)
+    written = tools.check_same("kafka-console-producer", *at, *arguments, input="a\n")
+    assert (written.status, written.errors) == (0, [])
 
 
 def test_what_kafkas_producer_ignores(tools: ToolPair, name: str) -> None:
