@@ -1,5 +1,5 @@
-"""A client whose close is cancelled, at each place where the close waits, leaves no task and no
-connection."""
+"""A close that is cancelled, at any place where it waits, leaves no task and no connection of the
+client."""
 
 from __future__ import annotations
 

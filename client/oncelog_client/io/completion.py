@@ -1,4 +1,4 @@
-"""Work that a cancellation hurries, and does not stop."""
+"""Work that goes to its end after a cancellation of its caller."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 
-async def complete(work: Callable[[], Awaitable[None]], hurry: Callable[[], None]) -> None:
-    """Await `work()`. If the caller is cancelled meanwhile, call `hurry`, await `work()` from its
+async def complete(work: Callable[[], Awaitable[None]], shorten: Callable[[], None]) -> None:
+    """Await `work()`. If the caller is cancelled meanwhile, call `shorten`, await `work()` from its
     beginning, and raise the CancelledError at its end. So `work` must be repeatable, and short
-    after `hurry`."""
+    after `shorten`."""
     cancelled: asyncio.CancelledError | None = None
     while True:
         try:
@@ -17,6 +17,6 @@ async def complete(work: Callable[[], Awaitable[None]], hurry: Callable[[], None
             break
         except asyncio.CancelledError as error:
             cancelled = error
-            hurry()
+            shorten()
     if cancelled is not None:
         raise cancelled
