@@ -64,6 +64,21 @@ def test_rows_stay_in_the_only_partition_of_a_topic() -> None:
     assert sticky.partitions("t", pa.array([20, 20], INT64), 1).to_pylist() == [0, 0]
 
 
+def test_rows_leave_an_offline_partition_before_the_batch_is_full() -> None:
+    sticky = StickyPartitions(100, in_turn)
+    sizes = pa.array([40] * 4, INT64)
+    assert sticky.partitions("t", sizes.slice(0, 1), 3).to_pylist() == [0]
+    assert sticky.partitions("t", sizes, 3, {0}).to_pylist() == [1, 1, 1, 2]
+    assert sticky.partitions("t", sizes, 3, {0, 2}).to_pylist() == [1, 1, 1, 1]
+    assert sticky.partitions("t", sizes, 3).to_pylist() == [1, 1, 0, 0]
+
+
+def test_rows_without_a_key_wait_if_every_partition_is_offline() -> None:
+    sticky = StickyPartitions(100, in_turn)
+    sizes = pa.array([60] * 4, INT64)
+    assert sticky.partitions("t", sizes, 2, {0, 1}).to_pylist() == [0, 0, 1, 1]
+
+
 @given(st.lists(st.integers(0, 50), max_size=50), st.integers(1, 5), st.randoms())
 def test_every_row_has_a_partition_of_its_topic(sizes: list[int], count: int, draw: Random) -> None:
     sticky = StickyPartitions(60, draw.randrange)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from oncelog_client import Admin, NewTopic
+from oncelog.testing.broker import QUICK
+from oncelog_client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
+from oncelog_client.core.partitioner import partition_for_key
 from oncelog_client.errors import KafkaError, RecordTooLargeError
 from oncelog_client.spark.records.arrow_encode import RowError
 from oncelog_client.spark.sink.row_sender import RowSender
 from oncelog_client.spark.sink.task_producer import TaskProducer
 from tests.harness.broker import Oncelog
-from tests.harness.client_reading import read_values
+from tests.harness.client_reading import DEADLINE_S, read_values
+from tests.harness.driving import damage
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +89,50 @@ async def test_rows_are_written_to_partitions_that_were_added_meanwhile(address:
             await RowSender(producer, other).send(batch)
     found = await read_values(address, topic, committed=True)
     assert sorted(map(int, filter(None, found))) == [0, 1, 2, 3]
+
+
+async def test_rows_without_a_key_avoid_an_offline_partition(tmp_path: Path) -> None:
+    """Batches are small, so that each row without a key may get another partition. A row with a
+    key keeps its partition."""
+    broker = Oncelog(tmp_path, QUICK)
+    with broker:
+        topic = await new_topic(broker.address, 3)
+        async with Producer(broker.address) as producer:
+            await producer.send_and_wait(topic, b"", partition=1)
+    damage(broker.data / f"{topic}-1" / f"{0:020}.log", 16)  # 16: the magic byte
+    keys = [None] * 60 + [key for key in map(str, range(20)) if partition_of(key) != 1]
+    values = [str(number) for number in range(len(keys))]
+    batch = pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.string()), "value": values})
+    with broker:
+        async with TaskProducer(broker.address, transactional_id=topic) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await RowSender(producer, topic, 50).send(batch)
+            async with asyncio.timeout(DEADLINE_S):
+                await producer.commit_transaction()
+        async with Consumer(broker.address, isolation_level="read_committed") as consumer:
+            places = [TopicPartition(topic, number) for number in (0, 2)]
+            await consumer.assign(places)
+            await consumer.seek_to_beginning()
+            found = [record async for record in taking(consumer, len(values))]
+    assert sorted(int(record.value or b"") for record in found) == [*range(len(values))]
+    assert {record.partition for record in found if record.key is None} == {0, 2}
+
+
+def partition_of(key: str) -> int:
+    return partition_for_key(key.encode(), 3)
+
+
+async def taking(
+    consumer: Consumer[bytes, bytes], count: int
+) -> AsyncIterator[ConsumerRecord[bytes, bytes]]:
+    """Yield the first `count` records."""
+    async with asyncio.timeout(DEADLINE_S):
+        async for record in consumer:
+            yield record
+            count -= 1
+            if not count:
+                return
 
 
 async def test_a_row_too_large_for_any_request_is_refused(address: str) -> None:

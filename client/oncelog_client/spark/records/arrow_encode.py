@@ -6,7 +6,7 @@ All work is done on whole columns: no row becomes a Python object.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,6 +27,8 @@ _RECORD_OVERHEAD: Final = 22
 _MOST_BYTES: Final = 1 << 29
 _ATTRIBUTES_AND_TIMESTAMP_DELTA: Final = b"\0\0"
 _NO_HEADERS: Final = b"\0"
+
+_NONE_OFFLINE: Final[Mapping[str, Collection[int]]] = {}
 
 # The texts of Spark's own connector.
 _NO_TOPIC: Final = (
@@ -51,7 +53,7 @@ class RowEncoder:
     number in 0..n-1, which chooses the next partition.
 
     The caller is a task, which has a producer. It calls in this order: `topics(rows)`, the
-    producer's `partitions_for` for each new topic, `outgrown(rows, ...)`, the producer's
+    producer's `partitions_for` for each topic, `outgrown(rows, ...)`, the producer's
     `partitions_now` for each topic that `outgrown` returns, `encode(rows, ...)`, and the producer's
     `send_encoded` for each batch.
     """
@@ -60,6 +62,7 @@ class RowEncoder:
         self._topic = topic
         self._batch_size = batch_size
         self._sticky = StickyPartitions(batch_size, draw)
+        self._offline = _NONE_OFFLINE
 
     def topics(self, rows: pa.RecordBatch) -> list[str]:
         """Return the topics of these rows. Raises RowError for a row without one."""
@@ -77,19 +80,25 @@ class RowEncoder:
         return [topics[code] for code in codes.filter(beyond).unique().to_pylist()]
 
     def encode(
-        self, rows: pa.RecordBatch, partition_counts: Mapping[str, int], timestamp_ms: int
+        self,
+        rows: pa.RecordBatch,
+        partition_counts: Mapping[str, int],
+        timestamp_ms: int,
+        offline: Mapping[str, Collection[int]] = _NONE_OFFLINE,
     ) -> Iterator[tuple[TopicPartition, EncodedRecords]]:
         """Yield the rows as batches. The rows of a partition keep their order.
 
-        `partition_counts` has the number of partitions of each of `topics(rows)`. Every record gets
+        `partition_counts` has the number of partitions of each of `topics(rows)`. `offline` has the
+        partitions of topics that have no leader: rows without a key go to others. Every record gets
         `timestamp_ms`. Raises RowError for a row without a topic, a partition that the topic does
         not have, a header without a key, or a column of the wrong type.
         """
         if rows.nbytes > _MOST_BYTES and rows.num_rows > 1:
             half = rows.num_rows // 2
-            yield from self.encode(rows.slice(0, half), partition_counts, timestamp_ms)
-            yield from self.encode(rows.slice(half), partition_counts, timestamp_ms)
+            yield from self.encode(rows.slice(0, half), partition_counts, timestamp_ms, offline)
+            yield from self.encode(rows.slice(half), partition_counts, timestamp_ms, offline)
         elif rows.num_rows:
+            self._offline = offline
             yield from self._encode(rows, partition_counts, timestamp_ms)
 
     def _encode(
@@ -177,7 +186,8 @@ class RowEncoder:
         found = None
         for code, (topic, count) in enumerate(zip(topics, counts, strict=True)):
             here = free if len(topics) == 1 else pc.and_(free, pc.equal(codes, code))
-            stuck = self._sticky.partitions(topic, pc.if_else(here, sizes, 0), count)
+            offline = self._offline.get(topic, ())
+            stuck = self._sticky.partitions(topic, pc.if_else(here, sizes, 0), count, offline)
             found = stuck if found is None else pc.if_else(here, stuck, found)
         return found
 

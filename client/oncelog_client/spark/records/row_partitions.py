@@ -6,7 +6,7 @@ for about a batch.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import pyarrow as pa
@@ -82,14 +82,23 @@ class StickyPartitions:
         # Topic -> its current partition, and the bytes that the partition has got.
         self._now: dict[str, tuple[int, int]] = {}
 
-    def partitions(self, topic: str, sizes: pa.Array, count: int) -> pa.Array:
+    def partitions(
+        self, topic: str, sizes: pa.Array, count: int, offline: Collection[int] = ()
+    ) -> pa.Array:
         """Return a partition for each row, out of `count` partitions. `sizes` are the rows' sizes
-        in bytes (int64). Size 0 marks a row that has a key or an explicit partition."""
+        in bytes (int64). Size 0 marks a row that has a key or an explicit partition.
+
+        The rows go to a partition outside `offline`, even before the current partition has got
+        `batch_size` bytes. If all partitions are offline, all are candidates.
+        """
+        candidates = [partition for partition in range(count) if partition not in offline]
+        if not candidates:
+            candidates = [*range(count)]
         sums = memoryview(pc.cumulative_sum(sizes).buffers()[1]).cast("q")
         rows = len(sizes)
         partition, given = self._now.get(topic, (count, 0))
-        if partition >= count:
-            partition, given = self._draw(count), 0
+        if partition >= count or (partition in offline and partition not in candidates):
+            partition, given = candidates[self._draw(len(candidates))], 0
         pieces, start, before = [], 0, 0
         while start < rows:
             end = bisect_left(sums, before + self._batch_size - given, start, rows)
@@ -99,12 +108,10 @@ class StickyPartitions:
             given += sums[end - 1] - before
             start, before = end, sums[end - 1]
             if is_full:
-                partition, given = self._another(partition, count), 0
+                partition, given = self._another(partition, candidates), 0
         self._now[topic] = partition, given
         return pa.concat_arrays(pieces) if pieces else pa.array([], pa.int32())
 
-    def _another(self, partition: int, count: int) -> int:
-        if count == 1:
-            return 0
-        drawn = self._draw(count - 1)
-        return drawn + (drawn >= partition)
+    def _another(self, partition: int, candidates: list[int]) -> int:
+        others = [candidate for candidate in candidates if candidate != partition]
+        return others[self._draw(len(others))] if others else partition

@@ -32,11 +32,15 @@ class RowSender:
     async def send(self, rows: pa.RecordBatch) -> None:
         """Buffer the rows. Raises RowError, and the errors of `Producer.send_encoded`. Write errors
         come later: the flush or the hand-over of the transaction raises them."""
+        counts = self._partition_counts
+        offline: dict[str, frozenset[int]] = {}
         for topic in self._encoder.topics(rows):
-            if topic not in self._partition_counts:
-                partitions = await self._producer.partitions_for(topic)
-                self._partition_counts[topic] = len(partitions)
-        for topic in self._encoder.outgrown(rows, self._partition_counts):
-            self._partition_counts[topic] = await self._producer.partitions_now(topic)
-        for partition, records in self._encoder.encode(rows, self._partition_counts, wall_ms()):
+            partitions = await self._producer.partitions_for(topic)
+            # The count stays until a row names a partition beyond it, because it decides the
+            # partitions of the keys.
+            counts.setdefault(topic, len(partitions))
+            offline[topic] = frozenset(p.partition for p in partitions if p.leader is None)
+        for topic in self._encoder.outgrown(rows, counts):
+            counts[topic] = await self._producer.partitions_now(topic)
+        for partition, records in self._encoder.encode(rows, counts, wall_ms(), offline):
             await self._producer.send_encoded(partition, records)
