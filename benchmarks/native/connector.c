@@ -116,6 +116,7 @@ static void end(struct slot *slot) {
     struct linger reset = {.l_onoff = 1};
     SSL_shutdown(slot->tls);
     SSL_free(slot->tls);
+    slot->tls = NULL;
     setsockopt(slot->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     close(slot->fd);
     open_slots--;
@@ -160,6 +161,13 @@ static void receive(struct slot *slot) {
     }
 }
 
+static int in_handshake(void) {
+    int count = 0;
+    for (int i = 0; i < option.connections; i++)
+        count += slots[i].tls && !slots[i].is_open;
+    return count;
+}
+
 // Returns the measured seconds, from the end of settling to the deadline. Then waits for the last responses. The first
 // connection of a slot has no session to offer, so settling ends after all of them.
 static double run(void) {
@@ -182,7 +190,8 @@ static double run(void) {
         if (draining && !open_slots)
             return (double)(until - from) * 1e-9;
         if (draining && now - until > DRAIN_SECONDS * 1000000000ull)
-            fail("no answer for %d s", DRAIN_SECONDS);
+            fail("%d connections without an answer for %d s, %d of them in the handshake", open_slots, DRAIN_SECONDS,
+                 in_handshake());
     }
 }
 
