@@ -23,10 +23,19 @@ from oncelog_client.kafka_tools.group_tables import (
     state_table,
 )
 from oncelog_client.kafka_tools.options import Given
+from oncelog_client.kafka_tools.reset_values import check_reset_values
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 
 _DEAD: Final = "Dead"
+# The beginning of the message of our parser -> the description of the same error in RE2/J.
+_RE2J: Final = (
+    ("a group that is not closed", "missing closing )"),
+    ("nothing to repeat", "missing argument to repetition operator"),
+    ("invalid nested repetition operator", "invalid nested repetition operator"),
+    ("invalid range", "invalid character class range"),
+    ("invalid escape", "invalid escape sequence"),
+)
 _WITHOUT_MEMBERS: Final = {
     "Empty": "\nConsumer group '{group}' has no active members.\n",
     "PreparingRebalance": "\nWarning: Consumer group '{group}' is rebalancing.\n",
@@ -41,14 +50,41 @@ def main(arguments: Sequence[str]) -> int:
         given.fail(OPTIONS.about)
     check_options(given)
     action = next(filter(given.has, ACTIONS))
+    if action == "validate-regex":
+        return _validate_regex(given.value("validate-regex") or "")
+    if action == "reset-offsets":
+        try:
+            check_reset_values(given)
+        except JavaError as error:
+            _print_failure(error.message, str(error))
+            return 0
     if action not in _ACTIONS:
         return _run_our_command(arguments)
     settings = read_settings(given.value("command-config"))
     try:
         run(_act(given, settings, action))
     except JavaError as error:
-        sys.stdout.write(f"\nError: Executing consumer group command failed due to {error}\n")
-        sys.stderr.write(f"java.util.concurrent.ExecutionException: {error}\n")
+        _print_failure(str(error), f"java.util.concurrent.ExecutionException: {error}")
+    return 0
+
+
+def _print_failure(reason: str, exception: str) -> None:
+    """Print a failure as Kafka's tool does, which ends with exit code 0 then."""
+    sys.stdout.write(f"\nError: Executing consumer group command failed due to {reason}\n")
+    sys.stderr.write(f"{exception}\n")
+
+
+def _validate_regex(regex: str) -> int:
+    """Print whether the broker understands an expression of a subscription (KIP-848)."""
+    from oncelog_protocol.pattern import Pattern, PatternError
+
+    try:
+        Pattern(regex)
+    except PatternError as error:
+        reason = next((text for ours, text in _RE2J if str(error).startswith(ours)), str(error))
+        sys.stdout.write(f"The regular expression `{regex}` is invalid: {reason}.\n")
+    else:
+        sys.stdout.write(f"The regular expression `{regex}` is valid.\n")
     return 0
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
+from oncelog_client.admin.topics import describe_topics
 from oncelog_client.admin.transactions import (
     describe_producers,
     describe_transactions,
@@ -36,6 +37,7 @@ _FIRST_CALLS: Final = {
     "list": "listTransactions(api=METADATA)",
     "describe": "describeTransactions(api=FIND_COORDINATOR)",
     "describe-producers": "describeProducers(api=METADATA)",
+    "find-hanging": "describeTopics",
 }
 _OF_BROKER: Final = "describeProducers(api=DESCRIBE_PRODUCERS)"
 
@@ -50,7 +52,9 @@ def main(arguments: Sequence[str]) -> int:
     if missing:
         sys.stderr.write(f"{missing}\n")
         return 1
-    if given.command not in _ACTIONS:
+    finds = given.command == "find-hanging"
+    has_only_topic = finds and given.topic is not None and given.partition is None
+    if given.command not in _ACTIONS or (finds and not has_only_topic):
         return _run_our_command(arguments)
     try:
         settings = read_settings(given.command_config)
@@ -63,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
             f"{_failure(given)}: {error.message}. Enable debug logging for additional detail.\n"
         )
         return 1
-    return 0
+    return _run_our_command(arguments) if finds else 0
 
 
 def _missing(given: argparse.Namespace) -> str:
@@ -98,6 +102,8 @@ def _failure(given: argparse.Namespace) -> str:
         return (
             f"Failed to describe transaction state of transactional-id `{given.transactional_id}`"
         )
+    if given.command == "find-hanging":
+        return "Failed to describe 1 topics"
     where = "leader" if given.broker_id is None else f"broker {given.broker_id}"
     place = TopicPartition(given.topic, given.partition)
     return f"Failed to describe producers for partition {place} on {where}"
@@ -147,8 +153,9 @@ def _add_changes(commands: Any) -> None:
 
 
 async def _act(given: argparse.Namespace, settings: Mapping[str, Any]) -> None:
-    of_broker = getattr(given, "broker_id", None) is not None
-    call = _OF_BROKER if of_broker else _FIRST_CALLS[given.command]
+    call = _FIRST_CALLS[given.command]
+    if given.command == "describe-producers" and given.broker_id is not None:
+        call = _OF_BROKER
     async with connected(given.bootstrap_server, settings, call) as connection:
         try:
             await _ACTIONS[given.command](connection, given)
@@ -207,6 +214,14 @@ async def _describe(connection: Connection, given: argparse.Namespace) -> None:
             )
         ],
     )
+
+
+async def _describe_topic(connection: Connection, given: argparse.Namespace) -> None:
+    """Look for the topic. Our own command then finds the transactions."""
+    try:
+        await describe_topics(connection.cluster, [given.topic], connection.timeout_ms)
+    except KafkaError as error:
+        raise java_error(error.code) from error
 
 
 async def _describe_producers(connection: Connection, given: argparse.Namespace) -> None:
@@ -295,4 +310,5 @@ _ACTIONS: Final[dict[str, Callable[[Connection, argparse.Namespace], Awaitable[N
     "list": _list,
     "describe": _describe,
     "describe-producers": _describe_producers,
+    "find-hanging": _describe_topic,
 }

@@ -153,3 +153,31 @@ def test_a_group_without_members(tools: ToolPair, name: str) -> None:
             assert not what or ours.lines[0].split() == theirs.lines[0].split()
     assert "was successful" in same("--delete", "--group", name)[0]
     assert "could not be deleted" in same("--delete", "--group", name)[2]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ("--to-offset", "x"),
+        ("--to-offset", "99999999999999999999"),
+        ("--shift-by", "1.5"),
+        ("--to-datetime", "bad"),
+        ("--to-datetime", "2026-13-01T00:00:00.000"),
+        ("--by-duration", "bad"),
+    ],
+    ids=" ".join,
+)
+def test_a_value_of_a_reset_that_cannot_be_read(
+    tools: ToolPair, name: str, value: tuple[str, ...]
+) -> None:
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
+    reset = ("--group", name, "--topic", name, "--reset-offsets", "--dry-run")
+    printed = tools.check_same("kafka-consumer-groups", *SERVER, *reset, *value)
+    assert printed.status == 0
+    assert "Executing consumer group command failed" in printed.out[-1]
+
+
+@pytest.mark.parametrize("regex", ["a.*", "a(", "*a", "a**", "[b-a]", r"\8"])
+def test_an_expression_is_validated(tools: ToolPair, regex: str) -> None:
+    printed = tools.check_same("kafka-consumer-groups", *SERVER, "--validate-regex", regex)
+    assert printed.out[0].startswith("The regular expression")

@@ -113,3 +113,9 @@ def _timeless(line: str) -> list[str]:
     differs from call to call."""
     cells = [cell.strip() for cell in line.split("\t")]
     return [cell for at, cell in enumerate(cells) if at != 7]
+
+
+def test_hanging_transactions_of_an_unknown_topic(tools: ToolPair, name: str) -> None:
+    printed = tools.check_same("kafka-transactions", *SERVER, "find-hanging", "--topic", name)
+    assert printed.status == 1
+    assert "Failed to describe 1 topics" in printed.errors[0]
