@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oncelog.testing.ports import reserve_port
 from tests.harness.debian import DebianUnavailable, unpacked
+from tests.harness.http_response import read_response
 from tests.harness.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -133,9 +134,8 @@ class EtcdMember:
             context = ssl.create_default_context(cadata=self.shown.authority_pem)
             # For an etcd that demands certificates of its clients.
             context.load_cert_chain(self._certificates.server.pem_path)
-        with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S, context=context) as response:
-            document: dict[str, Any] = json.load(response)
-            return document
+        document: dict[str, Any] = json.loads(read_response(request, CALL_TIMEOUT_S, context))
+        return document
 
     def pause(self) -> None:
         """Suspend the process. The system still accepts connections for it."""

@@ -74,12 +74,13 @@ class PreloadedProcess:
 
     def _ended(self, timeout: float | None) -> int | None:
         if self.returncode is None:
+            assert self._status.fileno() >= 0, f"the process that reports for {self.pid} has ended"
             self._status.settimeout(timeout)
             with suppress(BlockingIOError, TimeoutError):
                 said = self._status.recv(64)
+                self._status.close()
                 assert said, f"the process that reports for {self.pid} has ended"
                 self.returncode = int(said)
-                self._status.close()
         return self.returncode
 
 
@@ -139,11 +140,17 @@ def _fork(
     # As with Popen, a test without the marker `process` fails here: see `tests.lanes`.
     sys.audit("subprocess.Popen", sys.executable, arguments, None, environment)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        request = json.dumps([[*arguments], {**environment}, os.getcwd()])
-        descriptors = [*(stream.fileno() for stream in streams), theirs.fileno()]
-        socket.send_fds(_template(program), [request.encode()], descriptors)
-    return PreloadedProcess(int(ours.recv(64)), ours)
+    try:
+        with theirs:
+            request = json.dumps([[*arguments], {**environment}, os.getcwd()])
+            descriptors = [*(stream.fileno() for stream in streams), theirs.fileno()]
+            socket.send_fds(_template(program), [request.encode()], descriptors)
+        pid = ours.recv(64)
+        assert pid, f"the template of {program} has ended"
+    except BaseException:
+        ours.close()
+        raise
+    return PreloadedProcess(int(pid), ours)
 
 
 @cache

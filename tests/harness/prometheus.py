@@ -7,13 +7,13 @@ import shutil
 import subprocess
 import time
 import urllib.parse
-import urllib.request
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from oncelog.testing.ports import reserve_port
 from tests.harness.debian import unpacked
+from tests.harness.http_response import read_response
 
 START_TIMEOUT_S = 60.0
 
@@ -92,9 +92,7 @@ class Prometheus:
 
     def _get(self, path: str) -> bytes:
         url = f"http://127.0.0.1:{self._port}{path}"
-        with urllib.request.urlopen(url, timeout=START_TIMEOUT_S) as response:
-            content: bytes = response.read()
-            return content
+        return read_response(url, START_TIMEOUT_S)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """Return the samples of an expression. Raises HTTPError for an invalid expression."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,12 @@ from oncelog.testing.broker import PROGRAM
 from oncelog.testing.wire import Wire
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, values
-from tests.harness.preloaded import TOOLS, can_be_forked, run_preloaded_tool
+from tests.harness.preloaded import (
+    TOOLS,
+    PreloadedProcess,
+    can_be_forked,
+    run_preloaded_tool,
+)
 
 
 @pytest.mark.parametrize("preloaded", [True, False])
@@ -99,6 +105,43 @@ def test_a_tool_has_the_output_and_the_exit_code_of_a_new_interpreter(
         )  # fmt: skip
         expected = [b"one", b"two"] * 2 if words[-1] == "t" else []
         assert values(wire, "t") == expected
+
+
+def test_a_fork_without_a_response_leaves_no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The template has ended."""
+    made: list[socket.socket] = []
+
+    def ended(program: str) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        theirs.close()
+        made.append(ours)
+        return ours
+
+    monkeypatch.setattr("tests.harness.preloaded._template", ended)
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match="Broken pipe") as failed:
+        run_preloaded_tool(("kafka-topics.sh",), "", 0.5)
+    made[0].close()
+    left = set(os.listdir("/proc/self/fd")) - before
+    assert not [name for name in left if is_socket(name)], "while the error is not yet forgotten"
+    assert failed.value is not None
+
+
+def is_socket(descriptor: str) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:")
+    except FileNotFoundError:
+        return False
+
+
+def test_a_process_without_its_reporter_leaves_no_socket() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    theirs.close()
+    process = PreloadedProcess(os.getpid(), ours)
+    for _ in range(2):
+        with pytest.raises(AssertionError, match="has ended"):
+            process.poll()
+    assert ours.fileno() == -1
 
 
 def test_a_tool_that_does_not_end_is_killed(tmp_path: Path) -> None:
