@@ -4,7 +4,8 @@ leaders."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from oncelog_client.core.request_versions import (
@@ -59,8 +60,31 @@ async def list_offsets(
     async def attempt() -> None:
         await ask_leaders(cluster, missing, note, read_committed=read_committed)
 
-    await cluster.retry(attempt, timeout_ms)
+    try:
+        await cluster.retry(attempt, timeout_ms)
+    except RetriableError as error:
+        name_partitions(cluster, error, missing)
+        raise
     return found
+
+
+def name_partitions(
+    cluster: Cluster, error: RetriableError, missing: Iterable[TopicPartition]
+) -> None:
+    """Add a partition without a result to the message of an error, unless the message names one. A
+    broker that has just died leads its partitions until the controller notices, so that the error
+    is that of the connection."""
+    partitions = sorted(missing)
+    named = (rf"(?<![\w.-]){re.escape(str(partition))}(?!\d)" for partition in partitions)
+    if not partitions or any(re.search(name, error.message) for name in named):
+        return
+    text = str(partitions[0])
+    leader = cluster.metadata.leader(partitions[0])
+    if leader is not None:
+        text += f", led by broker {leader}"
+    if len(partitions) > 1:
+        text += f" (and {len(partitions) - 1} more partitions)"
+    error.reword(f"{text}: {error.message}")
 
 
 async def ask_leaders(

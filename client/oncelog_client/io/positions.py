@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -30,7 +30,7 @@ from oncelog_protocol.errors import ErrorCode
 from .clock import monotonic_ms
 from .cluster import Cluster
 from .group_offsets import ask_offsets, commit_offsets, fetch_offsets
-from .log_offsets import EARLIEST, LATEST, ask_leaders
+from .log_offsets import EARLIEST, LATEST, ask_leaders, name_partitions
 from .randomness import fraction
 
 _RESETS: Final[dict[OffsetReset, int]] = {"earliest": EARLIEST, "latest": LATEST}
@@ -95,7 +95,17 @@ class Positions:
         """Find the positions of the `states` without a position. Raises NoOffsetForPartitionError,
         an error of the brokers, or RetriableError when time is up."""
         wanted = list(states)
-        await self._cluster.retry(lambda: self._attempt(wanted), timeout_ms)
+        await self._retry(lambda: self._attempt(wanted), wanted, timeout_ms)
+
+    async def _retry(
+        self, attempt: Callable[[], Awaitable[None]], wanted: list[Assigned], timeout_ms: float
+    ) -> None:
+        try:
+            await self._cluster.retry(attempt, timeout_ms)
+        except RetriableError as error:
+            missing = [state.partition for state in wanted if state.position is None]
+            name_partitions(self._cluster, error, missing)
+            raise
 
     async def find_served(self, states: Iterable[Assigned], timeout_ms: float) -> None:
         """Find the positions as `find` does, but without waiting for offline partitions if another
@@ -112,7 +122,7 @@ class Positions:
                 if len(missing) == len(wanted) or not all(map(self._is_offline, missing)):
                     raise
 
-        await self._cluster.retry(attempt, timeout_ms)
+        await self._retry(attempt, wanted, timeout_ms)
 
     def _is_offline(self, state: Assigned) -> bool:
         """Return True if no broker leads the partition, because brokers cannot use its log. A new

@@ -14,7 +14,7 @@ from oncelog_client.core.metadata import Metadata, TopicInfo
 from oncelog_client.core.subscription import Subscription
 from oncelog_client.errors import DisconnectedError, RetriableError
 from oncelog_client.io.cluster import Cluster
-from oncelog_client.io.log_offsets import EARLIEST, ask_leaders
+from oncelog_client.io.log_offsets import EARLIEST, ask_leaders, list_offsets
 from oncelog_client.io.positions import Positions
 from oncelog_client.values import Node, OffsetAndTimestamp, PartitionInfo
 from oncelog_protocol.messages.list_offsets import (
@@ -29,6 +29,7 @@ from tests.harness.client_reading import DEADLINE_S
 LED, OFFLINE, LEADERLESS = (TopicPartition("t", number) for number in range(3))
 ANSWERING, SILENT = 1, 2
 START = 7
+SHORT_MS = 300
 
 
 @pytest.fixture
@@ -79,6 +80,68 @@ async def test_results_of_leaders_that_respond_come_before_the_error(
     assert answer is not None
     assert answer.offset == START
     assert not found
+
+
+@pytest.fixture(params=["refuses connections", "does not respond"])
+def dying(request: pytest.FixtureRequest, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let the second broker be silent in one of these ways. The metadata still name it as a leader.
+    Return the reason for the errors of its partition."""
+    monkeypatch.setattr(cluster, "refresh_soon", lambda: None)
+    if request.param == "refuses connections":
+        return "switched off"
+    answered = cluster.call
+
+    async def call(node: int, *arguments: Any, **named: Any) -> object:
+        if node == SILENT:
+            await asyncio.Event().wait()
+        return await answered(node, *arguments, **named)
+
+    monkeypatch.setattr(cluster, "call", call)
+    return f"no success within {SHORT_MS} ms"
+
+
+async def test_a_seek_at_a_broker_that_has_just_died_ends_at_its_deadline(
+    cluster: Cluster, dying: str
+) -> None:
+    """The error names the partition, its leader and the reason. The other partition has its
+    position."""
+    subscription = Subscription()
+    subscription.assign([LED, OFFLINE])
+    config = consumer_config("127.0.0.1:9", {})
+    positions = Positions(cluster, config, subscription, lambda: None)
+    states = subscription.chosen([])
+    async with asyncio.timeout(DEADLINE_S):
+        with pytest.raises(RetriableError) as missed:
+            await positions.find_served(states, SHORT_MS)
+        assert f"{OFFLINE}, led by broker {SILENT}: " in str(missed.value)
+        assert dying in str(missed.value)
+        assert subscription[LED].position == START
+        with pytest.raises(RetriableError, match=f"{OFFLINE}, led by broker {SILENT}: "):
+            await positions.find([subscription[OFFLINE]], SHORT_MS)
+
+
+async def test_a_seek_of_other_partitions_does_not_wait_for_a_broker_that_has_died(
+    cluster: Cluster, dying: str
+) -> None:
+    subscription = Subscription()
+    subscription.assign([LED, OFFLINE])
+    config = consumer_config("127.0.0.1:9", {})
+    positions = Positions(cluster, config, subscription, lambda: None)
+    waiting = asyncio.ensure_future(positions.find([subscription[OFFLINE]], 60_000))
+    async with asyncio.timeout(DEADLINE_S):
+        await positions.find_served([subscription[LED]], 60_000)
+    assert subscription[LED].position == START
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.wait({waiting})
+
+
+async def test_a_list_of_offsets_names_the_partition_of_a_broker_that_has_died(
+    cluster: Cluster, dying: str
+) -> None:
+    wanted = dict.fromkeys((OFFLINE, LED), EARLIEST)
+    with pytest.raises(RetriableError, match=f"{OFFLINE}, led by broker {SILENT}: .*{dying}"):
+        await list_offsets(cluster, wanted, SHORT_MS, read_committed=False)
 
 
 async def test_a_late_response_sets_no_position_that_was_dropped_meanwhile(
