@@ -1,13 +1,15 @@
 """podman and buildah in place of a Docker engine, separate from other containers of the computer.
 
 Storage, settings and the base image are below ~/.cache/oncelog/containers. The base image is built
-from Debian's packages, so it needs no image registry.
+from Debian's packages (`tests/image/base_image.py`), so it needs no image registry.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
+import platform
 import resource
 import shutil
 import subprocess
@@ -15,6 +17,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.image import base_image
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "oncelog" / "containers"
 BASE_IMAGE = "localhost/python:3.11-slim-bookworm"
@@ -161,23 +165,36 @@ graphroot = "{CACHE}/{self.driver}/graph"
             service.terminate()
             service.wait()
 
-    def ensure_base_image(self) -> None:
-        """Build a replacement for the official base image: Debian bookworm with its Python 3.11."""
-        if self.run("podman", "image", "exists", BASE_IMAGE, check=False).returncode == 0:
+    def ensure_base_image(self, architecture: str = "") -> None:
+        """Build a replacement for the official base image, unless the storage has it. The default
+        architecture, in Debian's names, is that of this computer."""
+        architecture, native = architecture or native_architecture(), native_architecture()
+        name = BASE_IMAGE if architecture == native else foreign(BASE_IMAGE, architecture)
+        recipe = hashlib.sha256(Path(base_image.__file__).read_bytes()).hexdigest()
+        form = '{{index .Config.Labels "recipe"}}'
+        known = self.run("podman", "image", "inspect", "--format", form, name, check=False)
+        if known.stdout.strip() == recipe:
             return
-        say("making the base image from Debian's packages, once")
+        say(f"making the base image for {architecture} from Debian's packages, once")
         root, archive = CACHE / "rootfs", CACHE / "rootfs.tar"
         shutil.rmtree(root, ignore_errors=True)
-        packages = "python3,python3-venv,python3-pip,ca-certificates"
-        self.run("debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", str(root))
+        base_image.build_root(root, architecture, self.run)
         self.run("tar", "--directory", str(root), "--create", "--file", str(archive), ".")
-        self.run("podman", "import", str(archive), BASE_IMAGE)
+        label = f"--change=LABEL recipe={recipe}"
+        self.run("podman", "import", f"--arch={architecture}", label, str(archive), name)
         shutil.rmtree(root)
         archive.unlink()
 
-    def build(self, context: Path, dockerfile: Path, tag: str, *, target: str = "") -> None:
-        """Build an image with the package index and certificates of this computer's pip."""
+    def build(
+        self, context: Path, dockerfile: Path, tag: str, *, target: str = "", architecture: str = ""
+    ) -> None:
+        """Build an image with the package index and certificates of this computer's pip.
+        `architecture`: Debian's name of another architecture than this computer's."""
         extra = [f"--target={target}"] if target else []
+        if architecture:
+            base = f"container-image://{foreign(BASE_IMAGE, architecture)}"
+            extra.append(f"--platform=linux/{architecture}")
+            extra.append(f"--build-context={Path(BASE_IMAGE).name}={base}")
         certificate = os.environ.get("PIP_CERT")
         for path in (Path("/etc/pip.conf"), Path(certificate) if certificate else None):
             if path is not None and path.exists():
@@ -192,3 +209,18 @@ graphroot = "{CACHE}/{self.driver}/graph"
             f"--layers={'true' if self.driver == 'overlay' else 'false'}",
             *("--format=docker", f"--file={dockerfile}", f"--tag={tag}", *extra, str(context)),
         )
+
+    def size_mb(self, image: str) -> float:
+        """Return the size of all layers of an image, the base included and uncompressed."""
+        size = self.run("podman", "image", "inspect", "--format", "{{.Size}}", image)
+        return int(size.stdout) / 1_000_000
+
+
+def native_architecture() -> str:
+    """Return Debian's name of this computer's architecture."""
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+def foreign(image: str, architecture: str) -> str:
+    """Return the name of an image for another architecture: localhost/arm64/oncelog."""
+    return image.replace("localhost/", f"localhost/{architecture}/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,13 @@ def test_the_compose_files_follow_the_compose_specification() -> None:
     assert len(COMPOSE_FILES) == 6
     schema = ("--builtin-schema", "vendor.compose-spec")
     check_with("check-jsonschema", *schema, *map(str, COMPOSE_FILES))
+
+
+def test_the_build_sees_each_file_that_it_copies() -> None:
+    dockerfile = (ROOT / "docker/Dockerfile").read_text(encoding="utf-8")
+    copied = set(re.findall(r"^COPY (docker/\S+)", dockerfile, re.MULTILINE))
+    seen = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert copied == {line[1:] for line in seen if line.startswith("!docker/")}
 
 
 def test_the_image_is_pinned_and_unprivileged_and_has_a_health_check() -> None:
