@@ -26,7 +26,8 @@ class BrokerImage(msgspec.Struct, frozen=True):
     """A broker that is alive. `epoch` is the revision at which it registered.
 
     `kept_epochs` are the epochs of its earlier registrations, if its data directory still has every
-    record that it had then.
+    record that it had then. `has_empty_directory`: its data directory was empty
+    before this registration.
     """
 
     id: int
@@ -40,6 +41,7 @@ class BrokerImage(msgspec.Struct, frozen=True):
     boot_id: str = ""
     kept_epochs: tuple[int, ...] = ()
     version: str = ""
+    has_empty_directory: bool = False
 
     def endpoint(self, listener: str) -> EndpointRecord | None:
         """Return the broker's address on `listener`, None if it has no such listener.
@@ -95,6 +97,7 @@ def broker_image(broker_id: int, entry: Entry) -> BrokerImage:
         record.boot_id,
         record.kept_epochs,
         record.version,
+        record.has_empty_directory,
     )
 
 
