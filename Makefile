@@ -165,6 +165,7 @@ nightly: $(READY)  ## the checks that take too long for every change, about 6 ho
 	    tests/spark/sink tests/spark/source
 	$(BIN)/python -m tests.faults.recoveries --from-torture --folders 50
 	ONCELOG_CLUSTER_KILLS=20 $(BIN)/python -m tests.image.cluster
+	$(BIN)/python -m tests.image.arm64
 
 test-connector: $(READY) $(CONNECTOR)  ## Spark's own Kafka connector against oncelog (Java 17, Maven)
 	$(BIN)/python -m pytest tests/spark/connector

@@ -1,8 +1,8 @@
 """The image for arm64: the pinned wheels, the build by the same docker/Dockerfile, and a broker.
 
 On a computer with another processor the programs of the build and of the container run under qemu,
-about ten times as slowly as on an arm64. `python -m tests.image.arm64` runs this part of
-`make image-test` alone.
+about ten times as slowly as on an arm64. So `python -m tests.image.arm64` is a part of
+`make nightly`; `make image-test` checks the wheels only.
 """
 
 from __future__ import annotations
