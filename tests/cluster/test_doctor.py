@@ -17,6 +17,7 @@ from oncelog_client.cli.broker_checks import several_versions
 from oncelog_client.core.move_throttles import LEADER_RATE, LEADER_REPLICAS
 from oncelog_client.sync import Admin, Producer
 from oncelog_protocol import __version__
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.features import TRANSACTION_VERSION
 from oncelog_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.client.cli.conftest import CommandLine
@@ -73,6 +74,14 @@ def write(cluster: Cluster, value: str) -> None:
 def create(admin: Admin, name: str, *replicas: int, least: int = 1) -> None:
     configs = {"min.insync.replicas": str(least)}
     admin.create_topics([NewTopic(name, assignments={0: list(replicas)}, configs=configs)])
+    place = TopicPartition(name, 0)
+
+    def is_preferred() -> bool:
+        error = admin.elect_leaders(ElectionType.PREFERRED, [place])[place]
+        return error is None or error.code is ErrorCode.ELECTION_NOT_NEEDED
+
+    # On a busy computer, the first replica's broker may have been fenced at the creation.
+    wait_until(is_preferred, f"the preferred leader of {name}-0", CALL_S)
 
 
 def test_brokers_that_stop_one_after_the_other(cluster: Cluster, admin: Admin) -> None:

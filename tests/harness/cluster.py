@@ -108,8 +108,16 @@ class Cluster:
         """Return the end of the output of all brokers."""
         return "\n".join(f"--- {id_}\n{broker.said()}" for id_, broker in self.brokers.items())
 
+    def kill(self) -> None:
+        for broker in self.brokers.values():
+            broker.kill()
+
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def __exit__(
@@ -118,5 +126,4 @@ class Cluster:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for broker in self.brokers.values():
-            broker.kill()
+        self.kill()
