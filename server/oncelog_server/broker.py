@@ -48,7 +48,6 @@ from oncelog_server.settings.listeners import (
 )
 from oncelog_server.startup.start_checks import StartChecks
 from oncelog_server.storage.files import StorageError
-from oncelog_server.storage.layout import parse_partition_directory
 from oncelog_server.strays import Folders
 from oncelog_server.transaction.marker_delivery import LocalMarkers
 
@@ -124,7 +123,6 @@ class Broker:
         endpoints = await self._bind_all(is_new=meta is None)
         # The checks come first, because a refused start must change nothing.
         folders = await self._folders(checks)
-        is_empty = meta is None and not any(map(parse_partition_directory, self._files.list("")))
         identity = meta or checks.new_identity(self.metadata.image)
         self._log_emptied(identity.directory_id)
         self.directory.take_clean_mark()
@@ -138,10 +136,7 @@ class Broker:
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await sync_recovered(self._files, self.partitions)
         await self.security.create_first_users()
-        facts = DirectoryFacts(
-            identity.directory_id, self._environment.boot(), clean_stop_epoch, is_empty
-        )
-        await self._register(endpoints, facts)
+        await self._register(endpoints, identity.directory_id, clean_stop_epoch)
         # After this wait, this broker leads all its partitions. The coordinators may still load
         # their shards, and respond COORDINATOR_LOAD_IN_PROGRESS until then.
         await self._replica_manager.settled(self.metadata.image.topics)
@@ -211,18 +206,21 @@ class Broker:
         except StorageError as error:
             self._refused_work.add("boot id", error, self._write_boot, work="boot id")
 
-    async def _register(self, endpoints: Sequence[Endpoint], facts: DirectoryFacts) -> None:
+    async def _register(
+        self, endpoints: Sequence[Endpoint], directory_id: str, clean_stop_epoch: int
+    ) -> None:
         """Join the cluster. If the broker's id is in use, restore the directory: a new directory is
         again without files, and an older directory has its mark of a clean stop again, if it had
         one."""
+        facts = DirectoryFacts(directory_id, self._environment.boot(), clean_stop_epoch)
         try:
             await self.metadata.register(endpoints, facts)
         except IdInUse:
             await self.metadata.stop()
             with suppress(OSError):  # IdInUse is raised, not an error of `unmake`
                 self.directory.unmake()
-            if facts.clean_stop_epoch:
-                self._leave_clean_mark(facts.clean_stop_epoch)
+            if clean_stop_epoch:
+                self._leave_clean_mark(clean_stop_epoch)
             raise
         membership = self.metadata.membership
         if self.settings.has_metadata_elsewhere:

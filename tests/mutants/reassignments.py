@@ -65,8 +65,8 @@ REASSIGNMENT_MUTANTS: Final = (
         "G6",
         "an unclean election takes an empty replica that is being added",
         f"{_CLUSTER}/partition_change.py",
-        "key=lambda b: (b in partition.adding, candidates.is_emptied(b))",
-        "key=candidates.is_emptied",
+        "    replicas = sorted(partition.replicas, key=partition.adding.__contains__)\n",
+        "    replicas = partition.replicas\n",
         _RULES,
     ),
     Mutant(

@@ -26,8 +26,7 @@ class BrokerImage(msgspec.Struct, frozen=True):
     """A broker that is alive. `epoch` is the revision at which it registered.
 
     `kept_epochs` are the epochs of its earlier registrations, if its data directory still has every
-    record that it had then. `has_empty_directory`: its data directory was empty
-    before this registration.
+    record that it had then.
     """
 
     id: int
@@ -41,7 +40,6 @@ class BrokerImage(msgspec.Struct, frozen=True):
     boot_id: str = ""
     kept_epochs: tuple[int, ...] = ()
     version: str = ""
-    has_empty_directory: bool = False
 
     def endpoint(self, listener: str) -> EndpointRecord | None:
         """Return the broker's address on `listener`, None if it has no such listener.
@@ -97,7 +95,6 @@ def broker_image(broker_id: int, entry: Entry) -> BrokerImage:
         record.boot_id,
         record.kept_epochs,
         record.version,
-        record.has_empty_directory,
     )
 
 

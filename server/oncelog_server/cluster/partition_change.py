@@ -101,14 +101,6 @@ class Candidates:
         members = (*partition.isr, *partition.elr)
         return sum(b not in partition.adding or b in members for b in partition.replicas) == 1
 
-    def is_emptied(self, broker_id: int) -> bool:
-        """Return True if the broker led last, and has registered with an empty data directory
-        since. It did not lead in this registration: it would still be a member."""
-        partition = self._partition
-        led_last = broker_id in (*partition.last_known_elr, partition.leader)
-        broker = self._brokers.get(broker_id)
-        return led_last and broker is not None and broker.has_empty_directory
-
     def present_epoch(self, broker_id: int) -> int:
         return self._brokers[broker_id].epoch
 
@@ -324,21 +316,17 @@ def _unclean(
     candidates: Candidates, partition: PartitionImage, *, has_members: bool, may_be_empty: bool
 ) -> int:
     """Return the leader of an unclean election: the last known leader if there is no ELR, else the
-    first replica that can lead. A last known leader that has come back with an empty data directory
-    has no record, so any other replica is preferred to it.
+    first replica that can lead.
 
     A replica that is being added may be empty. Its election would complete the reassignment, and
     the brokers of the other replicas would delete their logs. So it comes last, and only with
     `may_be_empty`, which stands for an election that an operator requests.
     """
     last = partition.last_known_elr
-    replicas = sorted(
-        partition.replicas, key=lambda b: (b in partition.adding, candidates.is_emptied(b))
-    )
+    replicas = sorted(partition.replicas, key=partition.adding.__contains__)
     if not may_be_empty:
         replicas = [b for b in replicas if b not in partition.adding or b in last]
-    is_known = not has_members and len(last) == 1 and last[0] in replicas
-    if is_known and candidates.serves(last[0]) and not candidates.is_emptied(last[0]):
+    if not has_members and len(last) == 1 and last[0] in replicas and candidates.serves(last[0]):
         return last[0]
     return next((b for b in replicas if candidates.serves(b)), NO_LEADER)
 

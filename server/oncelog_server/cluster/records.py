@@ -30,8 +30,7 @@ class BrokerRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     `features` are the feature levels that the broker supports, as name -> [lowest, highest].
     `lease_id` is the lease of this key. `kept_epochs` are the epochs of earlier registrations of
     the same data directory, if the directory still has every record that it had then
-    (`cluster/registration.py`). `version` is that of the broker's software. `has_empty_directory`:
-    the data directory was empty before this registration.
+    (`cluster/registration.py`). `version` is that of the broker's software.
     """
 
     incarnation: str
@@ -43,7 +42,6 @@ class BrokerRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     boot_id: str = ""
     kept_epochs: tuple[int, ...] = ()
     version: str = ""
-    has_empty_directory: bool = False
 
 
 class RegistrationRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -32,8 +32,7 @@ class NewRegistration(msgspec.Struct, frozen=True):
 
     `boot_id` changes whenever unsynced data may be lost; "" if it is unknown. `clean_stop_epoch`
     is the broker epoch in the directory's mark of a clean stop, 0 without it. `flush_on_ack` says
-    that the broker acknowledges only records that are on disk. `has_empty_directory`: the directory
-    had no partition and no id before this start.
+    that the broker acknowledges only records that are on disk.
     """
 
     broker_id: int
@@ -45,7 +44,6 @@ class NewRegistration(msgspec.Struct, frozen=True):
     boot_id: str = ""
     clean_stop_epoch: int = 0
     flush_on_ack: bool = False
-    has_empty_directory: bool = False
 
 
 def register(last: Registration | None, new: NewRegistration, lease_id: int) -> Write:
@@ -64,7 +62,6 @@ def register(last: Registration | None, new: NewRegistration, lease_id: int) -> 
         new.boot_id,
         kept,
         __version__,
-        new.has_empty_directory,
     )
     lasting = RegistrationRecord(
         new.directory_id,

@@ -55,7 +55,6 @@ class DirectoryFacts(msgspec.Struct, frozen=True):
     id: str = ""
     boot_id: str = ""
     clean_stop_epoch: int = 0
-    is_empty: bool = False
 
 
 class Membership:
@@ -161,7 +160,6 @@ class Membership:
             directory.boot_id,
             directory.clean_stop_epoch,
             self._settings.oncelog_flush_on_ack,
-            directory.is_empty,
         )
         if self._exit_monitor is not None:
             self._exit_monitor.start()

@@ -49,7 +49,6 @@ class Cluster:
         clean_stop: int = 0,
         flush_on_ack: bool = False,
         rack: str | None = None,
-        is_empty: bool = False,
     ) -> None:
         """Register a broker that is not alive. Without a boot id, it may have lost records since
         its last registration, unless `clean_stop` is the epoch of that registration."""
@@ -64,7 +63,6 @@ class Cluster:
             boot,
             clean_stop,
             flush_on_ack,
-            is_empty,
         )
         assert self.apply([register(self.image.registrations.get(broker), new, 0)])
 

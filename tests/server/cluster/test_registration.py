@@ -63,14 +63,6 @@ def test_a_directory_has_kept_its_records_after_a_clean_stop_or_a_kill_without_a
     assert kept_epochs(before, structs.replace(NEW, **new)) == kept
 
 
-@pytest.mark.parametrize("is_empty", [False, True])
-def test_a_registration_says_whether_the_directory_was_empty(is_empty: bool) -> None:
-    new = structs.replace(NEW, has_empty_directory=is_empty)
-    (put, _) = register(LAST, new, 7).operations
-    assert isinstance(put, Put)
-    assert records.decode(records.BrokerRecord, put.value).has_empty_directory == is_empty
-
-
 def test_a_registration_writes_both_records_and_not_the_controller() -> None:
     """Defect A of the cluster brief: with the controller's key in the same transaction, two of
     three brokers that started together failed to register."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.partition_change import ElectionRules
 from oncelog_server.cluster.requested_elections import (
     ElectionType,
@@ -64,45 +63,6 @@ def test_an_unclean_election_prefers_a_replica_that_has_every_record() -> None:
     cluster = cluster_with(OFFLINE)
     assert cluster.apply(requested_elections(cluster.image, RULES, UNCLEAN, [NAME]).writes)
     assert cluster.partition("t").leader == 2
-
-
-LED_BY_2: State = (2, (2,), (), ())
-NO_SOURCE: State = (-1, (), (), (2,))
-
-
-@pytest.mark.parametrize("state", [OFFLINE, NO_SOURCE, LED_BY_2])
-@pytest.mark.parametrize(
-    ("is_empty", "dead", "leader"),
-    [
-        # After a loss of power the last leader has the most records.
-        (False, (), 2),
-        (True, (), 1),
-        (True, (1,), 3),
-        (True, (1, 3), 2),
-    ],
-)
-def test_a_last_leader_with_an_empty_directory_has_no_record(
-    state: State, is_empty: bool, dead: tuple[int, ...], leader: int
-) -> None:
-    """The controller may see the end of broker 2 and its return at once."""
-    cluster = cluster_with(state)
-    cluster.stop(2, *dead)
-    cluster.register(2, is_empty=is_empty)
-    for write in elect_leaders(cluster.image, RULES):
-        assert cluster.apply([write])
-    found = cluster.partition("t")
-    assert (found.leader, found.elr, found.last_known_elr) == (-1, (), (2,))
-    assert cluster.apply(requested_elections(cluster.image, RULES, UNCLEAN, [NAME]).writes)
-    assert cluster.partition("t").leader == leader
-
-
-def test_a_topic_that_allows_unclean_elections_prefers_a_replica_with_records() -> None:
-    own = {"unclean.leader.election.enable": "true"}
-    cluster = cluster_with(LED_BY_2, **own)
-    cluster.stop(1, 2)
-    cluster.register(2, directory="another", is_empty=True)
-    assert cluster.apply(elect_leaders(cluster.image, RULES))
-    assert cluster.partition("t").leader == 3
 
 
 @pytest.mark.parametrize(("dead", "unclean"), [((), ()), ((2,), (NAME,))])
