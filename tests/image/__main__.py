@@ -28,7 +28,7 @@ from tests.image.arm64 import check_wheels
 from tests.image.cluster import ClusterTest
 from tests.image.compose_files import SERVICES, ComposeService
 from tests.image.contents import check_contents, check_size, check_volume
-from tests.image.engine import Engine, Unavailable, exclusive_engine, say
+from tests.image.engine import Engine, Unavailable, run_steps, say
 from tests.image.modules import MODULES, Module, started
 from tests.image.round_trip import compare, read_committed, write_transactions
 from tests.image.secured_services import (
@@ -272,16 +272,9 @@ def free_port() -> int:
         return port
 
 
-def main() -> int:
-    try:
-        with exclusive_engine() as engine:
-            ImageTest(engine).run()
-    except Unavailable as missing:
-        say(str(missing))
-        return 1 if os.environ.get("CI") == "true" else 0
-    say("passed")
-    return 0
+def run_all(engine: Engine) -> None:
+    ImageTest(engine).run()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_steps(run_all))

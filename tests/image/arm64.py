@@ -7,7 +7,6 @@ about ten times as slowly as on an arm64. So `python -m tests.image.arm64` is a 
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -19,10 +18,9 @@ from tests.image.contents import check_contents, check_size
 from tests.image.emulation import aarch64_programs
 from tests.image.engine import (
     Engine,
-    Unavailable,
-    exclusive_engine,
     foreign,
     native_architecture,
+    run_steps,
     say,
 )
 from tests.image.round_trip import compare, read_committed, write_transactions
@@ -99,16 +97,5 @@ def run_arm64(engine: Engine) -> None:
         check_broker(engine)
 
 
-def main() -> int:
-    try:
-        with exclusive_engine() as engine:
-            run_arm64(engine)
-    except Unavailable as missing:
-        say(str(missing))
-        return 1 if os.environ.get("CI") == "true" else 0
-    say("passed")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_steps(run_arm64))

@@ -14,10 +14,11 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.harness.debian import DebianUnavailable
 from tests.image import base_image
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "oncelog" / "containers"
@@ -81,6 +82,19 @@ def exclusive_engine() -> Iterator[Engine]:
         engine = Engine()
         engine.remove_leftovers()
         yield engine
+
+
+def run_steps(steps: Callable[[Engine], None]) -> int:
+    """Run the steps of a test with the engine. Return the exit code of the program: 0 if the steps
+    pass, or if this computer lacks what they need. With CI=true it is 1 in the latter case."""
+    try:
+        with exclusive_engine() as engine:
+            steps(engine)
+    except (Unavailable, DebianUnavailable) as missing:
+        say(str(missing))
+        return 1 if os.environ.get("CI") == "true" else 0
+    say("passed")
+    return 0
 
 
 class Engine:

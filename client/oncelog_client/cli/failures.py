@@ -1,8 +1,8 @@
 """The end of a command: its exit code, and the messages of exceptions.
 
-0: done. 1: refused or failed. 2: wrong usage. 3: `acls explain` of a denied operation.
-130: interrupted. No exception shows a traceback
-unless `ONCELOG_TRACEBACK=1` is set or `oncelog --debug` is called.
+0: done. 1: refused or failed. 2: wrong usage. 3: `acls explain` of a denied operation. 130:
+interrupted. No exception shows a traceback unless `ONCELOG_TRACEBACK=1` is set or `oncelog --debug`
+is called.
 """
 
 from __future__ import annotations
