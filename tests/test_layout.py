@@ -78,6 +78,7 @@ EDGES = {
     "oncelog_client.transaction": "waits for responses",
     "oncelog_client.producer": "waits for responses",
     "oncelog_client.otel": "waits for responses",
+    "oncelog_client.bare_connection": "a socket for a health check",
     "oncelog_client.health": "asks a broker over a socket of its own",
     "oncelog_client.process": "signals and standard streams of a process",
     "oncelog_client.program": "a process",

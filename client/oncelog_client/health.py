@@ -1,18 +1,18 @@
 """`oncelog health`: asks a broker for its API versions, which every listener serves before
 authentication. The response also says whether the metadata store (etcd) responds to the broker.
 
-A health check runs every few seconds, so it uses plain sockets and imports as little as possible:
-not the client, and TLS only for a listener that has it. No certificate is verified, because nothing
+A health check runs every few seconds, so it imports as little as possible: not the client, bare
+connections, and TLS only for a listener that has it. No certificate is verified, because nothing
 secret is sent.
 """
 
 from __future__ import annotations
 
-import socket
 import struct
 import sys
 import time
 
+from oncelog_client.bare_connection import Secured, connect
 from oncelog_client.listener_addresses import DEFAULT, Address, listeners, parse_addresses
 
 # The import of `typing` takes a tenth of the time of a check.
@@ -20,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Final
+
+    from oncelog_client.bare_connection import Connection, Plain
 
 TIMEOUT_S: Final = 4.0
 # ApiVersions v3: a header without client id and tags, name and version of the software, no tags.
@@ -109,12 +111,9 @@ def _ask(address: Address, deadline_s: float) -> Condition:
 
 
 def _ask_once(address: Address, deadline_s: float, *, tls: bool) -> Condition:
-    left_s = deadline_s - time.monotonic()
-    if left_s <= 0:
-        raise NoResponse("no response in time")
     try:
-        with socket.create_connection((address.host, address.port), left_s) as connection:
-            return _ask_over_tls(connection) if tls else _exchange(connection)
+        with connect(address.host, address.port, deadline_s) as plain:
+            return _ask_over_tls(plain) if tls else _exchange(plain)
     except TimeoutError:
         raise NoResponse("no response in time") from None
     except (ConnectionResetError, BrokenPipeError):
@@ -123,24 +122,20 @@ def _ask_once(address: Address, deadline_s: float, *, tls: bool) -> Condition:
         raise NoResponse(error.strerror or type(error).__name__) from None
 
 
-def _ask_over_tls(connection: socket.socket) -> Condition:
-    import ssl
+def _ask_over_tls(plain: Plain) -> Condition:
+    import _ssl
 
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     try:
-        with context.wrap_socket(connection) as secured:
-            return _exchange(secured)
-    except ssl.SSLEOFError:
+        return _exchange(Secured(plain))
+    except _ssl.SSLEOFError:
         raise NoResponse(_CLOSED) from None
-    except ssl.SSLError as error:
+    except _ssl.SSLError as error:
         if error.reason not in _DEMANDS_CERTIFICATE:
             raise NoResponse(f"no TLS: {error.reason or error}") from None
         return Condition()
 
 
-def _exchange(connection: socket.socket) -> Condition:
+def _exchange(connection: Connection) -> Condition:
     """Send the request, and return the condition in the response. Raise NoResponse for a response
     with an error code, and for bytes that are no response."""
     connection.sendall(_REQUEST)
@@ -158,7 +153,7 @@ def _exchange(connection: socket.socket) -> Condition:
         raise NoResponse("not the response of a broker") from None
 
 
-def _received(connection: socket.socket, size: int) -> bytes:
+def _received(connection: Connection, size: int) -> bytes:
     received = b""
     while len(received) < size:
         data = connection.recv(size - len(received))

@@ -11,14 +11,17 @@ from __future__ import annotations
 import gc
 import os
 import select
-import signal
 import sys
 
-# `oncelog health` needs no `typing`, and its import would take a tenth of the time of a check.
+# `oncelog health` needs no `typing`, and its import would take a tenth of the time of a check. The
+# enumerations of `signal` would take a fifth.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable
     from typing import NoReturn
+else:
+    import _signal as signal
 
 INTERRUPTED = 130
 
