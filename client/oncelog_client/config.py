@@ -28,9 +28,9 @@ if TYPE_CHECKING:
         AssignorName,
         ConsumerConfig,
         ConsumerSettings,
-        OffsetReset,
         consumer_config,
     )
+    from .core.offset_reset import OffsetReset
     from .core.producer_config import (
         MAX_IN_FLIGHT_WITH_IDEMPOTENCE,
         Acks,
@@ -52,7 +52,7 @@ _HOMES = {
     "ConsumerSettings": "consumer_config",
     "IsolationLevel": "client_config",
     "MAX_IN_FLIGHT_WITH_IDEMPOTENCE": "producer_config",
-    "OffsetReset": "consumer_config",
+    "OffsetReset": "offset_reset",
     "ProducerConfig": "producer_config",
     "ProducerSettings": "producer_config",
     "SecuritySettings": "security_settings",

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Any, Generic, Self, Unpack
 
 from .connect_failures import ConnectFailure
-from .core.consumer_config import ConsumerConfig, ConsumerSettings, OffsetReset, consumer_config
+from .core.consumer_config import ConsumerConfig, ConsumerSettings, consumer_config
+from .core.offset_reset import OffsetReset
 from .core.subscription import Mode, Subscription, TopicPattern
 from .core.uncommitted import UncommittedRecords
 from .errors import (

@@ -3,22 +3,13 @@ tools."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 import click
 
 from oncelog_client.cli.names import INT32_MAX
+from oncelog_client.core.iso_duration import parse_iso_duration
 from oncelog_client.values import TopicPartition
-
-# A text instead of a compiled pattern, because few commands parse a duration.
-_DURATION: Final = (
-    r"P(?:(?P<days>\d{1,18})D)?"
-    r"(?:T(?:(?P<hours>\d{1,18})H)?(?:(?P<minutes>\d{1,18})M)?"
-    r"(?:(?P<seconds>\d{1,18}(?:\.\d{1,9})?)S)?)?"
-)
-_SECONDS: Final = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 
 def parse_scope(topics: Iterable[str]) -> dict[str, list[int]]:
@@ -88,8 +79,7 @@ def parse_datetime(text: str) -> int:
 
 def parse_duration(text: str) -> int:
     """Return `P1DT2H30M5S` (ISO 8601) as milliseconds."""
-    match = re.fullmatch(_DURATION, text)
-    if match is None or not any(match.groupdict().values()):
+    duration_ms = parse_iso_duration(text)
+    if duration_ms is None:
         raise click.UsageError(f"{text[:80]!r} is not a duration such as PT1H or P1DT30M")
-    parts = {unit: float(value) for unit, value in match.groupdict().items() if value}
-    return round(sum(_SECONDS[unit] * value for unit, value in parts.items()) * 1000)
+    return duration_ms

@@ -18,9 +18,9 @@ from .client_config import (
     IsolationLevel,
     checked_values,
 )
+from .offset_reset import OffsetReset, refused_reset
 from .settings import INT32_MAX, check_choices, check_ranges
 
-OffsetReset = Literal["earliest", "latest", "none"]
 AssignorName = Literal["range", "roundrobin", "cooperative-sticky"]
 
 
@@ -35,7 +35,8 @@ class ConsumerSettings(ClientSettings, total=False):
     auto_commit_interval_ms (int): how often positions are committed automatically. Default:
         5000.
     auto_offset_reset (str): where a partition without a committed offset begins: earliest,
-        latest, none (an error). Default: "latest".
+        latest, none (an error), or by_duration:PT1H (the first record of the last hour, else the
+        end; any duration of ISO 8601 that is not negative). Default: "latest".
     check_crcs (bool): check the CRC of every batch. Default: True.
     client_rack (str): rack of this client, to read from replicas near it. Default: "".
     default_api_timeout_ms (int): how long a call other than `poll` may take. Default: 60000.
@@ -152,13 +153,9 @@ def consumer_config(
     check_ranges(values, _CONSUMER_LIMITS)
     strategies = tuple(values["partition_assignment_strategy"])
     values["partition_assignment_strategy"] = strategies
-    check_choices(
-        values,
-        {
-            "isolation_level": ("read_uncommitted", "read_committed"),
-            "auto_offset_reset": ("earliest", "latest", "none"),
-        },
-    )
+    check_choices(values, {"isolation_level": ("read_uncommitted", "read_committed")})
+    if refusal := refused_reset("auto_offset_reset", values["auto_offset_reset"]):
+        raise ConfigError(refusal)
     for name in strategies:
         check_choices({"partition_assignment_strategy": name}, {
             "partition_assignment_strategy": ("range", "roundrobin", "cooperative-sticky"),

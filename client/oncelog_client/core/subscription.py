@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 from oncelog_client.errors import IllegalStateError
 from oncelog_client.values import TopicPartition
 
-from .consumer_config import OffsetReset
+from .offset_reset import OffsetReset
 
 
 class Mode(Enum):

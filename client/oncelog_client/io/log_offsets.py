@@ -34,6 +34,7 @@ _ISOLATED = versions_with(ListOffsetsRequest, "isolation_level")
 
 # Called with a partition and its result: None if the log has no record at or after the timestamp.
 Found = Callable[[TopicPartition, OffsetAndTimestamp | None], None]
+_Responses = dict[TopicPartition, OffsetAndTimestamp | KafkaError | None]
 
 
 async def list_offsets(
@@ -93,8 +94,10 @@ async def ask_leaders(
     found: Found,
     *,
     read_committed: bool,
+    or_end: bool = False,
 ) -> None:
     """Send a request to all known leaders at once, and call `found` with each result as it arrives.
+    With `or_end`, the result of a log without a record at or after the timestamp is its end.
 
     If a request or a partition failed, raise its error at the end. Of several errors, raise one
     that no retry resolves rather than a RetriableError.
@@ -115,11 +118,18 @@ async def ask_leaders(
 
     async def ask(leader: int, wanted: Mapping[TopicPartition, int]) -> None:
         try:
+            # The ends come first. A record that is appended between the two requests is after this
+            # end, so it is not skipped.
+            timed = [place for place, timestamp in wanted.items() if or_end and timestamp >= 0]
+            at_end = dict.fromkeys(timed, LATEST)
+            ends = await _ask(cluster, leader, at_end, read_committed) if timed else {}
             responses = await _ask(cluster, leader, wanted, read_committed)
         except KafkaError as error:
             failures.append(error)
             return
         for partition, outcome in responses.items():
+            if outcome is None:
+                outcome = ends.get(partition)
             if isinstance(outcome, KafkaError):
                 failures.append(outcome)
             elif partition in wanted:
@@ -134,7 +144,7 @@ async def ask_leaders(
 
 async def _ask(
     cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], read_committed: bool
-) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError | None]:
+) -> _Responses:
     """Return one leader's results. Raises KafkaError if the leader does not respond."""
     topics: dict[str, ListOffsetsTopic] = {}
     for partition, timestamp in wanted.items():

@@ -8,8 +8,9 @@ from contextlib import suppress
 from typing import Final
 
 from oncelog_client.core.backoff import Pauses
-from oncelog_client.core.consumer_config import ConsumerConfig, OffsetReset
+from oncelog_client.core.consumer_config import ConsumerConfig
 from oncelog_client.core.membership import Membership
+from oncelog_client.core.offset_reset import OffsetReset, reset_duration_ms
 from oncelog_client.core.subscription import Assigned, Subscription
 from oncelog_client.errors import (
     CommitFailedError,
@@ -27,13 +28,22 @@ from oncelog_client.values import (
 )
 from oncelog_protocol.errors import ErrorCode
 
-from .clock import monotonic_ms
+from .clock import monotonic_ms, wall_ms
 from .cluster import Cluster
 from .group_offsets import ask_offsets, commit_offsets, fetch_offsets
 from .log_offsets import EARLIEST, LATEST, ask_leaders, name_partitions
 from .randomness import fraction
 
 _RESETS: Final[dict[OffsetReset, int]] = {"earliest": EARLIEST, "latest": LATEST}
+
+
+def _timestamp_of(reset: OffsetReset) -> int:
+    """Return the timestamp that ListOffsets has for this reset, in ms since 1970."""
+    duration_ms = reset_duration_ms(reset)
+    if duration_ms is None:
+        return _RESETS[reset]
+    # In the protocol, negative timestamps have other meanings.
+    return max(wall_ms() - duration_ms, 0)
 
 
 class Positions:
@@ -146,7 +156,7 @@ class Positions:
                 homeless = state
             else:
                 state.reset = reset
-                timestamps[state.partition] = _RESETS[reset]
+                timestamps[state.partition] = _timestamp_of(reset)
         if timestamps:
             await self._apply_resets(asked, timestamps)
         if homeless is not None:
@@ -188,7 +198,11 @@ class Positions:
                 self._found(state, response.offset, -1)
 
         await ask_leaders(
-            self._cluster, timestamps, found, read_committed=self._config.read_committed
+            self._cluster,
+            timestamps,
+            found,
+            read_committed=self._config.read_committed,
+            or_end=True,
         )
         for partition in timestamps:
             if self._waits(states[partition], asked[states[partition]]):

@@ -3,11 +3,11 @@ Java client for an invalid value."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from oncelog_client.core.consumer_config import ConsumerSettings
+from oncelog_client.core.offset_reset import refused_reset
 from oncelog_client.core.producer_config import ProducerSettings
 from oncelog_client.core.security_settings import is_security
 from oncelog_client.kafka_tools.connecting import CONFIG_ERROR
@@ -22,11 +22,6 @@ _CHOICES: Final = {
     "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
     "isolation.level": ("read_committed", "read_uncommitted"),
 }
-_RESETS: Final = ("earliest", "latest", "none")
-# A duration of Java that is not negative, as in `by_duration:P1DT12H`.
-_DURATION: Final = re.compile(
-    r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+([.,]\d{0,9})?S)?)?", re.IGNORECASE
-)
 _NOT_EMPTY: Final = frozenset({"group.instance.id", "transactional.id"})
 _BOOLEANS: Final = frozenset(
     {
@@ -81,13 +76,8 @@ def _reason(name: str, value: str) -> str:
         return f"String must be one of: {', '.join(choices)}"
     if name in _NOT_EMPTY and not value:
         return "String must be non-empty"
-    if name == "auto.offset.reset" and _DURATION.fullmatch(value):
-        return "this tool has no resets by duration (KIP-1106): earliest, latest or none"
-    if name == "auto.offset.reset" and value not in _RESETS:
-        return (
-            f"Invalid value `{value}` for configuration {name}. The value must be either "
-            "'earliest', 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'."
-        )
+    if name == "auto.offset.reset":
+        return refused_reset(name, value)
     if name in _BOOLEANS and value.lower() not in {"true", "false"}:
         return "Expected value to be either true or false"
     for kind, bits, numbers in (("INT", 31, _INTEGERS), ("LONG", 63, _LONGS)):

@@ -17,7 +17,7 @@ from oncelog_client.kafka_tools.console_commands import (
     settings_of,
     words_of,
 )
-from oncelog_client.kafka_tools.failures import JavaError, SettingsError, print_log
+from oncelog_client.kafka_tools.failures import Ended, JavaError, SettingsError, print_log
 from oncelog_client.kafka_tools.options import Given, Option, OptionError, Options
 
 _RENAMED: Final = (
@@ -103,11 +103,8 @@ def _check(given: Given) -> None:
         given.fail("Exactly one of the following arguments is required: [topic], [include]")
     given.require("bootstrap-server")
     given.number("partition")
-    if given.has("partition"):
-        if not given.has("topic"):
-            given.fail("The topic is required when partition is specified.")
-        if given.has("group"):
-            given.fail("Options group and partition cannot be specified together.")
+    if given.has("partition") and not given.has("topic"):
+        given.fail("The topic is required when partition is specified.")
     if given.has("offset"):
         if not given.has("partition"):
             given.fail("The partition is required when offset is specified.")
@@ -130,6 +127,36 @@ def _check_offset(given: Given) -> None:
         )
 
 
+def _check_start(given: Given, pairs: Sequence[tuple[str, str]]) -> None:
+    """End the tool if `--from-beginning` contradicts the setting `auto.offset.reset`."""
+    reset = dict(pairs).get("auto.offset.reset", "earliest").strip()
+    if given.has("from-beginning") and reset != "earliest":
+        sys.stderr.write(
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', "
+            "please remove one option\n"
+        )
+        raise Ended(1)
+
+
+def _check_group(given: Given, pairs: Sequence[tuple[str, str]]) -> None:
+    """End the tool if the option and the settings name several groups, or a group and a
+    partition."""
+    in_file = len(read_pairs(given.value(_RENAMED[1].former) or given.value(_RENAMED[1].name)))
+    places = (dict(pairs[:in_file]), dict(pairs[in_file:]))
+    groups = {settings["group.id"].strip() for settings in places if "group.id" in settings}
+    if given.has("group"):
+        groups.add(given.value("group") or "")
+    if len(groups) > 1:
+        named = "', '".join(sorted(groups))
+        given.fail(
+            "The group ids provided in different places (directly using '--group', via "
+            "'--consumer-property', or via '--consumer.config') do not match. "
+            f"Detected group ids: '{named}'"
+        )
+    if groups and given.has("partition"):
+        given.fail("Options group and partition cannot be specified together.")
+
+
 def _command(given: Given) -> list[str]:
     """Return the words of `oncelog consume`. Raises JavaError for what only Java can do."""
     formatter = (given.value("formatter") or "").rpartition(".")[2]
@@ -145,6 +172,8 @@ def _command(given: Given) -> list[str]:
     words.append(given.value("bootstrap-server") or "")
     flags = [("isolation.level", given.value("isolation-level") or "")]
     pairs = settings_of(given, _RENAMED[1], _RENAMED[0], flags)
+    _check_start(given, pairs)
+    _check_group(given, pairs)
     settings = taken(pairs, CONSUMER)
     check_group_protocol(pairs)
     check_consumer(settings)

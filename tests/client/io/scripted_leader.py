@@ -10,8 +10,8 @@ from typing import Any
 from unittest.mock import patch
 
 from oncelog_client.config import consumer_config
-from oncelog_client.core.consumer_config import OffsetReset
 from oncelog_client.core.metadata import Metadata, TopicInfo
+from oncelog_client.core.offset_reset import OffsetReset
 from oncelog_client.core.subscription import Subscription
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.io.fetcher import Fetcher

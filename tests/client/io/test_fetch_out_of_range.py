@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oncelog_client.core.consumer_config import OffsetReset
+from oncelog_client.core.offset_reset import OffsetReset
 from oncelog_client.core.subscription import Assigned
 from oncelog_client.errors import OffsetOutOfRangeError
 from oncelog_client.io.fetcher import Fetcher

@@ -29,6 +29,11 @@ IDEMPOTENT = ("--command-property", "enable.idempotence=true")
         (*TOPIC, "--property", "a=b", "--formatter-property", "c=d"),
         (*TOPIC, "--consumer.config", "/x", "--command-config", "/y"),
         (*TOPIC, "--command-config", "/nosuch"),
+        (*TOPIC, "--from-beginning", "--command-property", "auto.offset.reset=latest"),
+        (*TOPIC, "--from-beginning", "--consumer-property", "auto.offset.reset=by_duration:PT1H"),
+        (*TOPIC, "--from-beginning", "--command-property", "auto.offset.reset=never"),
+        (*TOPIC, "--group", "a", "--command-property", "group.id=b"),
+        (*TOPIC, "--partition", "0", "--command-property", "group.id=b"),
     ],
     ids=" ".join,
 )
@@ -219,6 +224,17 @@ def test_lines_that_are_written_and_read(tools: ToolPair, name: str) -> None:
     assert read(*at) == ["2", "Processed a total of 1 messages"]
     timed = ("--from-beginning", "--timeout-ms", "5000", "--consumer-property", "client.id=me")
     assert read(*timed)[-1] == "Processed a total of 3 messages"
+
+
+def test_reading_begins_at_the_first_record_within_a_duration(tools: ToolPair, name: str) -> None:
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
+    named = (*SERVER, "--topic", name)
+    tools.check_same("kafka-console-producer", *named, input="first\nsecond\n")
+    reset = ("--command-property", "auto.offset.reset=by_duration:PT1H")
+    read = tools.both("kafka-console-consumer", *named, *reset, "--max-messages", "2")
+    for printed in read:
+        assert printed.out == ["first", "second"]
+        assert printed.errors[-1] == "Processed a total of 2 messages"
 
 
 def test_a_consumer_waits_for_a_topic_that_its_requests_create(tools: ToolPair, name: str) -> None:
