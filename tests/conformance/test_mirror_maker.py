@@ -150,6 +150,6 @@ def test_mirror_maker_copies_a_topic_once_and_moves_a_group(
         topic = ConfigResource(ConfigResource.Type.TOPIC, COPY)
         (described,) = its_admin.describe_configs([topic]).values()
         assert described.result()["retention.ms"].value == "123456789"
-        said = mirror.said()
+        said = mirror.said().splitlines()
         assert [line for line in said if any(word in line for word in ERROR)] == []
         assert any(NO_AUTHORIZER in line for line in said)

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from oncelog.testing.ports import reserve_port
-from tests.ecosystem.application import Application
+from tests.harness.application import Application
 from tests.harness.class_archive import ClassArchive
 from tests.harness.kafka.jars import FETCH_TIMEOUT_S, KafkaUnavailable, cache_directory
 from tests.harness.kafka.kafka import TEST_JVM_OPTIONS

@@ -15,11 +15,11 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.ecosystem.apicurio.registry import FINDS_SNAPSHOTS, JOURNAL, Registry, prepare
-from tests.ecosystem.application import Application
 from tests.ecosystem.audit import Audit
 from tests.ecosystem.conftest import Broker
 from tests.ecosystem.kills import DEADLINE_S, KILLS, kill_in_turn
 from tests.ecosystem.outcome import compare, recorded
+from tests.harness.application import Application
 from tests.harness.kafka.jars import KafkaUnavailable
 from tests.harness.waiting import wait_until
 

@@ -18,6 +18,7 @@ from tests.ecosystem.connect.worker import Worker
 from tests.ecosystem.kills import KILLS, kill_in_turn
 from tests.ecosystem.outcome import compare, recorded
 from tests.harness.kafka.jars import KafkaUnavailable, cache_directory, jars_of
+from tests.harness.kafka.java_program import ENDED
 from tests.harness.waiting import wait_until
 
 _POM = Path(__file__).with_name("pom.xml")
@@ -25,8 +26,6 @@ TOPIC = "lines"
 PAUSE_S = 0.01
 LINES_OF_A_ROUND = 500
 ROUND_DEADLINE_S = 120.0
-# The exit status of a JVM after SIGTERM.
-ENDED = {0, 143}
 
 
 class Writer(Background):
@@ -51,7 +50,7 @@ def has_more(audit: Audit, before: int) -> bool:
 @pytest.fixture
 def workers(broker: Broker, tmp_path: Path) -> Iterator[list[Worker]]:
     try:
-        jars = f"{jars_of(_POM, cache_directory() / 'connect')}/*"
+        jars = jars_of(_POM, cache_directory() / "connect")
     except KafkaUnavailable as reason:
         pytest.skip(f"Kafka Connect cannot be run: {reason}")
     with ExitStack() as stack:

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from oncelog.testing.ports import reserve_port
-from tests.ecosystem.application import Application
-from tests.harness.kafka.jars import java
-from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
+from tests.harness.kafka.java_program import JavaProgram
 from tests.harness.waiting import wait_until
 
 _SETTINGS = {
@@ -46,8 +44,8 @@ _CALL_TIMEOUT_S = 30.0
 _START_TIMEOUT_S = 120.0
 
 
-class Worker(Application):
-    """A worker that runs the connectors in the class path `jars`. Its REST API listens on `url`.
+class Worker(JavaProgram):
+    """A worker that runs the connectors in the folder `jars`. Its REST API listens on `url`.
     `settings` are added to those of the worker."""
 
     def __init__(
@@ -55,7 +53,7 @@ class Worker(Application):
         folder: Path,
         name: str,
         address: str,
-        jars: str,
+        jars: Path,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         port = reserve_port(self)
@@ -69,9 +67,13 @@ class Worker(Application):
         }
         properties = folder / f"{name}.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-        command = [java(), *TEST_JVM_OPTIONS, "-Dorg.apache.logging.log4j.level=INFO", "-cp", jars]
-        command += ["org.apache.kafka.connect.cli.ConnectDistributed", str(properties)]
-        super().__init__(command, folder / f"{name}.log")
+        super().__init__(
+            folder / f"{name}.log",
+            "org.apache.kafka.connect.cli.ConnectDistributed",
+            [properties],
+            jars=jars,
+            options=["-Dorg.apache.logging.log4j.level=INFO"],
+        )
 
     def create(self, connector: str, config: Mapping[str, str]) -> None:
         """Create or change a connector, once the worker is in the group."""

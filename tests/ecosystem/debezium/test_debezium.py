@@ -115,7 +115,7 @@ def database(tmp_path: Path) -> Iterator[Postgres]:
 @pytest.fixture
 def worker(broker: Broker, tmp_path: Path) -> Worker:
     try:
-        jars = f"{jars_of(_POM, cache_directory() / 'debezium')}/*"
+        jars = jars_of(_POM, cache_directory() / "debezium")
     except KafkaUnavailable as reason:
         pytest.skip(f"Debezium cannot be run: {reason}")
     return Worker(tmp_path, "worker", broker.address, jars, _JSON)

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.ecosystem.application import Application
 from tests.ecosystem.audit import Audit
 from tests.ecosystem.conftest import Broker
 from tests.ecosystem.feeder import Feeder
 from tests.ecosystem.kills import KILLS, kill_in_turn
 from tests.ecosystem.outcome import compare, recorded
+from tests.harness.application import Application
 from tests.harness.kafka.compiled import compiled
-from tests.harness.kafka.jars import KafkaUnavailable, cache_directory, jars_of, java
-from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
+from tests.harness.kafka.jars import KafkaUnavailable, cache_directory, jars_of
+from tests.harness.kafka.java_program import JavaProgram
 from tests.harness.waiting import wait_until
 
 _HERE = Path(__file__).parent
@@ -58,19 +58,24 @@ def copier(broker: Broker, tmp_path: Path) -> Copier:
     """A function that returns the job. Its arguments are the naming strategy, and the timeout of a
     transaction if it is not Flink's default. The topics exist."""
     try:
-        jars = f"{jars_of(_HERE / 'pom.xml', cache_directory() / 'flink')}/*"
-        classes = compiled(_HERE / "Copier.java", jars)
+        jars = jars_of(_HERE / "pom.xml", cache_directory() / "flink")
+        program = compiled(_HERE / "Copier.java", f"{jars}/*")
     except KafkaUnavailable as reason:
         pytest.skip(f"Flink cannot be run: {reason}")
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     topics = [NewTopic("in", PARTITIONS, 1), NewTopic("out", PARTITIONS, 1)]
     for created in admin.create_topics(topics).values():
         created.result()
-    command = [java(), *TEST_JVM_OPTIONS, "-Dorg.apache.logging.log4j.level=WARN"]
-    command += ["-cp", f"{jars}:{classes}", "Copier", broker.address, str(tmp_path / "flink")]
 
     def application(*arguments: object) -> Application:
-        return Application([*command, *map(str, arguments)], tmp_path / "app.log")
+        return JavaProgram(
+            tmp_path / "app.log",
+            "Copier",
+            (broker.address, tmp_path / "flink", *arguments),
+            jars=jars,
+            program=program,
+            options=["-Dorg.apache.logging.log4j.level=WARN"],
+        )
 
     return application
 

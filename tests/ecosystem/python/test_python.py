@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.ecosystem.application import Application
 from tests.ecosystem.audit import Audit
 from tests.ecosystem.conftest import Broker
 from tests.ecosystem.feeder import Feeder
 from tests.ecosystem.kills import KILLS, kill_in_turn
 from tests.ecosystem.outcome import compare, recorded
+from tests.harness.application import Application
 from tests.harness.waiting import wait_until
 
 _ROOT = Path(__file__).parents[3]

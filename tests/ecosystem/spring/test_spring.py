@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.ecosystem.application import Application
 from tests.ecosystem.audit import Audit
 from tests.ecosystem.conftest import Broker
 from tests.ecosystem.feeder import Feeder
 from tests.ecosystem.kills import DEADLINE_S, KILLS, kill_in_turn
 from tests.ecosystem.outcome import compare, recorded
+from tests.harness.application import Application
 from tests.harness.kafka.compiled import compiled
-from tests.harness.kafka.jars import KafkaUnavailable, cache_directory, jars_of, java
-from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
+from tests.harness.kafka.jars import KafkaUnavailable, cache_directory, jars_of
+from tests.harness.kafka.java_program import ENDED, JavaProgram
 from tests.harness.waiting import wait_until
 
 _HERE = Path(__file__).parent
@@ -28,26 +28,26 @@ RATE = 50.0
 # Records that the other instance copies while an instance hangs.
 MEANWHILE = 100
 HANGS = 3
-ENDED = {0, 143}
 
 
 @pytest.fixture
 def instances(broker: Broker, tmp_path: Path) -> Iterator[list[Application]]:
     try:
-        jars = f"{jars_of(_HERE / 'pom.xml', cache_directory() / 'spring')}/*"
-        classes = compiled(_HERE / "Copy.java", jars)
+        jars = jars_of(_HERE / "pom.xml", cache_directory() / "spring")
+        copy = compiled(_HERE / "Copy.java", f"{jars}/*")
     except KafkaUnavailable as reason:
         pytest.skip(f"Spring Kafka cannot be run: {reason}")
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     topics = [NewTopic(name, PARTITIONS, 1) for name in ("in", "out")]
     for created in admin.create_topics(topics).values():
         created.result()
-    command = [java(), *TEST_JVM_OPTIONS, "-cp", f"{jars}:{classes}", "Copy", broker.address]
+
+    def instance(name: str) -> JavaProgram:
+        arguments = (broker.address, f"{name}-")
+        return JavaProgram(tmp_path / f"{name}.log", "Copy", arguments, jars=jars, program=copy)
+
     with ExitStack() as stack:
-        yield [
-            stack.enter_context(Application([*command, f"{name}-"], tmp_path / f"{name}.log"))
-            for name in ("a", "b")
-        ]
+        yield [stack.enter_context(instance(name)) for name in ("a", "b")]
 
 
 def has_grown(progress: Callable[[], int | None], before: int) -> bool:

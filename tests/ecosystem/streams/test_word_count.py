@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.ecosystem.application import Application
 from tests.ecosystem.audit import Audit
 from tests.ecosystem.conftest import Broker
 from tests.ecosystem.feeder import Feeder
 from tests.ecosystem.kills import KILLS, kill_in_turn
 from tests.ecosystem.outcome import compare, recorded
+from tests.harness.application import Application
 from tests.harness.kafka.compiled import compiled
-from tests.harness.kafka.jars import KafkaUnavailable, cache_directory, jars_of, java
-from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
+from tests.harness.kafka.jars import KafkaUnavailable, cache_directory, jars_of
+from tests.harness.kafka.java_program import JavaProgram
 from tests.harness.waiting import wait_until
 
 _HERE = Path(__file__).parent
@@ -29,12 +29,12 @@ CHANGELOG = "word-count-counts-store-changelog"
 @pytest.fixture
 def word_count(broker: Broker, tmp_path: Path) -> Application:
     try:
-        jars = f"{jars_of(_HERE / 'pom.xml', cache_directory() / 'streams')}/*"
-        classes = compiled(_HERE / "WordCount.java", jars)
+        jars = jars_of(_HERE / "pom.xml", cache_directory() / "streams")
+        program = compiled(_HERE / "WordCount.java", f"{jars}/*")
     except KafkaUnavailable as reason:
         pytest.skip(f"Kafka Streams cannot be run: {reason}")
-    command = [java(), *TEST_JVM_OPTIONS, "-cp", f"{jars}:{classes}", "WordCount"]
-    return Application([*command, broker.address, str(tmp_path / "state")], tmp_path / "app.log")
+    arguments = (broker.address, tmp_path / "state")
+    return JavaProgram(tmp_path / "app.log", "WordCount", arguments, jars=jars, program=program)
 
 
 def test_every_word_is_counted_once(

@@ -12,23 +12,26 @@ from tests.harness.kafka.jars import KafkaUnavailable, cache_directory
 
 
 def compiled(source: Path, jars: str) -> Path:
-    """Return the folder with the classes of the program in the file `source`. `jars` is its class
-    path. Several processes may call this at once. Raises KafkaUnavailable."""
+    """Return the jar of the program in the file `source`. `jars` is its class path. Several
+    processes may call this at once. Raises KafkaUnavailable.
+
+    A folder of classes would not do: a JVM that has one in its class path archives no classes.
+    """
     digest = hashlib.sha256(source.read_bytes() + jars.encode()).hexdigest()[:16]
-    directory = cache_directory() / f"{source.stem.lower()}-{digest}"
+    program = cache_directory() / f"{source.stem.lower()}-{digest}.jar"
     cache_directory().mkdir(parents=True, exist_ok=True)
     with (cache_directory() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not directory.exists():
-            _compile(source, jars, directory)
-    return directory
+        if not program.exists():
+            _compile(source, jars, program)
+    return program
 
 
-def _compile(source: Path, jars: str, directory: Path) -> None:
+def _compile(source: Path, jars: str, program: Path) -> None:
     compiler = shutil.which("javac")
     if compiler is None:
         raise KafkaUnavailable("no `javac` on the PATH")
-    work = directory.with_suffix(".compiling")
+    work = program.with_suffix(".compiling")
     shutil.rmtree(work, ignore_errors=True)
     outcome = subprocess.run(
         [compiler, "-cp", jars, "-d", str(work), str(source)],
@@ -38,4 +41,6 @@ def _compile(source: Path, jars: str, directory: Path) -> None:
     )
     if outcome.returncode:
         raise KafkaUnavailable(f"javac failed: {outcome.stderr}")
-    work.rename(directory)
+    made = Path(shutil.make_archive(str(work), "zip", work))
+    shutil.rmtree(work)
+    made.rename(program)

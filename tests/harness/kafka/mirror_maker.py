@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 from functools import cache
 from itertools import permutations
 from pathlib import Path
-from types import TracebackType
 
-from tests.harness.kafka.jars import cache_directory, jars_of, java
-from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
-
-STOP_TIMEOUT_S = 30.0
+from tests.harness.kafka.jars import cache_directory, jars_of
+from tests.harness.kafka.java_program import JavaProgram
 
 _POM = Path(__file__).with_name("mirror_maker.pom.xml")
 # The intervals are one second. Most of their defaults are 1 or 10 minutes.
@@ -46,66 +42,25 @@ def mirror_maker_jars() -> Path:
     return jars_of(_POM, cache_directory() / "mirror-maker")
 
 
-class MirrorMaker:
+class MirrorMaker(JavaProgram):
     """Copies along `flow`, from each named cluster to the next, while the context is open.
 
     `flow` has the address of each cluster by its name. `settings` are added to the properties.
-    `log` gets the whole output. A test may kill and start the process.
     """
 
     def __init__(
         self, directory: Path, flow: Mapping[str, str], settings: Mapping[str, str]
     ) -> None:
-        self.log = directory / "mirror-maker.log"
-        self._properties = directory / "mirror-maker.properties"
-        self._settings = {**_SETTINGS, **_clusters(flow), **settings}
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def said(self) -> list[str]:
-        """Return the lines of MirrorMaker's log so far."""
-        return self.log.read_text(errors="replace").splitlines()
-
-    def start(self) -> None:
-        self._properties.write_text(
-            "".join(f"{name}={value}\n" for name, value in self._settings.items())
-        )
-        command = [java(), *TEST_JVM_OPTIONS, "-Dorg.apache.logging.log4j.level=INFO"]
-        command += [
-            "-cp",
-            f"{mirror_maker_jars()}/*",
+        lines = {**_SETTINGS, **_clusters(flow), **settings}
+        properties = directory / "mirror-maker.properties"
+        properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        super().__init__(
+            directory / "mirror-maker.log",
             "org.apache.kafka.connect.mirror.MirrorMaker",
-        ]
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, str(self._properties)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-
-    def kill(self) -> None:
-        """Send SIGKILL. A regular end would wait for the connectors."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait(STOP_TIMEOUT_S)
-
-    def stop(self) -> int:
-        """Send SIGTERM, and return the exit status."""
-        assert self._process is not None
-        self._process.terminate()
-        return self._process.wait(STOP_TIMEOUT_S)
-
-    def __enter__(self) -> MirrorMaker:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.kill()
+            [properties],
+            jars=mirror_maker_jars(),
+            options=["-Dorg.apache.logging.log4j.level=INFO"],
+        )
 
 
 def _clusters(flow: Mapping[str, str]) -> dict[str, str]:

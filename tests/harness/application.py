@@ -1,4 +1,4 @@
-"""An application of the matrix: a process that a test kills and starts again."""
+"""An application: a process that a test kills and starts again."""
 
 from __future__ import annotations
 
@@ -109,6 +109,11 @@ class Application:
         """Fail if the application has ended by itself."""
         status = self._running.poll()
         assert status is None, f"ended with {status}:\n{self.said()[-4000:]}"
+
+    @property
+    def is_running(self) -> bool:
+        """Return True until the application is killed or stopped."""
+        return self._process is not None
 
     @property
     def _running(self) -> subprocess.Popen[bytes]:
