@@ -179,7 +179,7 @@ class Outbox:
                 raise
 
     def _write(self, data: bytes) -> None:
-        """Write now if the socket has room. uvloop by itself would wait for the end of the loop's
+        """Write now if the socket has room. uvloop before 0.23 would wait for the end of the loop's
         turn."""
         transport = self._transport
         if self._own >= 0 and not transport.get_write_buffer_size() and not transport.is_closing():
