@@ -1,5 +1,6 @@
 """kafka-transactions.sh: lists and describes transactions, and the producers of a partition. The
-sub-commands that change something, and find-hanging, run our command `oncelog transactions`."""
+sub-commands that change something, and find-hanging, look for the partition and then run our
+command `oncelog transactions`."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from oncelog_client.admin.topics import describe_topics
+from oncelog_client.admin.transaction_descriptions import ProducerState
 from oncelog_client.admin.transactions import (
     describe_producers,
     describe_transactions,
@@ -16,10 +18,11 @@ from oncelog_client.admin.transactions import (
 )
 from oncelog_client.cli.options import run
 from oncelog_client.errors import KafkaError, RetriableError
-from oncelog_client.io.clock import wall_ms
+from oncelog_client.io.clock import monotonic_ms, wall_ms
 from oncelog_client.kafka_tools.connecting import Connection, connected, read_settings
 from oncelog_client.kafka_tools.failures import (
     TIMEOUT,
+    Ended,
     JavaError,
     SettingsError,
     java_error,
@@ -33,13 +36,19 @@ from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
 
 _PROG: Final = "kafka-transactions.sh"
 # The Java client's names of the first request of each sub-command.
+_OF_LEADER: Final = "describeProducers(api=METADATA)"
 _FIRST_CALLS: Final = {
     "list": "listTransactions(api=METADATA)",
     "describe": "describeTransactions(api=FIND_COORDINATOR)",
-    "describe-producers": "describeProducers(api=METADATA)",
     "find-hanging": "describeTopics",
+    "abort": _OF_LEADER,
 }
 _OF_BROKER: Final = "describeProducers(api=DESCRIBE_PRODUCERS)"
+_OF_MARKER: Final = "abortTransaction(api=METADATA)"
+_RUN_OURS: Final = ("find-hanging", "abort", "forceTerminateTransaction")
+# A new topic is known to every broker within this time. Kafka's tool waits for an unknown topic
+# as long as for a leader: default.api.timeout.ms, a minute.
+_UNKNOWN_TOPIC_MS: Final = 5_000
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -52,12 +61,12 @@ def main(arguments: Sequence[str]) -> int:
     if missing:
         sys.stderr.write(f"{missing}\n")
         return 1
-    finds = given.command == "find-hanging"
-    has_only_topic = finds and given.topic is not None and given.partition is None
-    if given.command not in _ACTIONS or (finds and not has_only_topic):
+    names_nothing = given.command == "find-hanging" and given.topic is None
+    if given.command not in _ACTIONS or names_nothing:
         return _run_our_command(arguments)
     try:
         settings = read_settings(given.command_config)
+        given.unknown_topic_ms = settings.get("default_api_timeout_ms", _UNKNOWN_TOPIC_MS)
         run(_act(given, settings))
     except SettingsError as error:
         sys.stderr.write(f"{error.message}\n")
@@ -67,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
             f"{_failure(given)}: {error.message}. Enable debug logging for additional detail.\n"
         )
         return 1
-    return _run_our_command(arguments) if finds else 0
+    return _run_our_command(arguments) if given.command in _RUN_OURS else 0
 
 
 def _missing(given: argparse.Namespace) -> str:
@@ -103,9 +112,20 @@ def _failure(given: argparse.Namespace) -> str:
             f"Failed to describe transaction state of transactional-id `{given.transactional_id}`"
         )
     if given.command == "find-hanging":
-        return "Failed to describe 1 topics"
-    where = "leader" if given.broker_id is None else f"broker {given.broker_id}"
+        if given.partition is None:
+            return "Failed to describe 1 topics"
+        broker = "Optional.empty" if given.broker_id is None else f"Optional[{given.broker_id}]"
+        return f"Failed to describe producers for 1 partitions on broker {broker}"
     place = TopicPartition(given.topic, given.partition)
+    if given.command == "abort":
+        if given.start_offset is not None:
+            return f"Failed to validate producer state for partition {place}"
+        return (
+            f"Failed to abort transaction AbortTransactionSpec(topicPartition={place}, "
+            f"producerId={given.producer_id}, producerEpoch={given.producer_epoch}, "
+            f"coordinatorEpoch={given.coordinator_epoch})"
+        )
+    where = "leader" if given.broker_id is None else f"broker {given.broker_id}"
     return f"Failed to describe producers for partition {place} on {where}"
 
 
@@ -152,11 +172,17 @@ def _add_changes(commands: Any) -> None:
     force.add_argument("--transactionalId", "--transactional-id", required=True, help="The id.")
 
 
+def _call_of(given: argparse.Namespace) -> str:
+    """Return the Java client's name of the tool's first request."""
+    if given.command == "abort" and given.start_offset is None:
+        return _OF_MARKER
+    if given.command in ("describe-producers", "find-hanging") and given.partition is not None:
+        return _OF_LEADER if given.broker_id is None else _OF_BROKER
+    return _FIRST_CALLS[given.command]
+
+
 async def _act(given: argparse.Namespace, settings: Mapping[str, Any]) -> None:
-    call = _FIRST_CALLS[given.command]
-    if given.command == "describe-producers" and given.broker_id is not None:
-        call = _OF_BROKER
-    async with connected(given.bootstrap_server, settings, call) as connection:
+    async with connected(given.bootstrap_server, settings, _call_of(given)) as connection:
         try:
             await _ACTIONS[given.command](connection, given)
         except KafkaError as error:
@@ -216,18 +242,41 @@ async def _describe(connection: Connection, given: argparse.Namespace) -> None:
     )
 
 
-async def _describe_topic(connection: Connection, given: argparse.Namespace) -> None:
-    """Look for the topic. Our own command then finds the transactions."""
+async def _look_for_place(connection: Connection, given: argparse.Namespace) -> None:
+    """Look for the topic or the partition. Our own command then finds the transactions."""
+    if given.partition is not None:
+        await _producers(connection, given)
+        return
     try:
         await describe_topics(connection.cluster, [given.topic], connection.timeout_ms)
     except KafkaError as error:
         raise java_error(error.code) from error
 
 
-async def _describe_producers(connection: Connection, given: argparse.Namespace) -> None:
+async def _look_for_transaction(connection: Connection, given: argparse.Namespace) -> None:
+    """Look for the transaction that begins at the offset, or only for the partition's leader. Our
+    own command then aborts the transaction."""
+    place = TopicPartition(given.topic, given.partition)
+    if given.start_offset is None:
+        await _find_leader(connection, place, given)
+        return
+    given.broker_id = None
+    rows = await _producers(connection, given)
+    if all(row.current_transaction_start_offset != given.start_offset for row in rows):
+        sys.stderr.write(
+            f"Could not find any open transactions starting at offset {given.start_offset} on "
+            f"partition {place}\n"
+        )
+        raise Ended(1)
+
+
+async def _producers(
+    connection: Connection, given: argparse.Namespace
+) -> tuple[ProducerState, ...]:
+    """Return the producers that the leader, or the given broker, knows in the partition."""
     partition = TopicPartition(given.topic, given.partition)
     if given.broker_id is None:
-        await _find_leader(connection, partition)
+        await _find_leader(connection, partition, given)
     try:
         found = await describe_producers(
             connection.cluster, [partition], given.broker_id, connection.timeout_ms
@@ -237,6 +286,10 @@ async def _describe_producers(connection: Connection, given: argparse.Namespace)
             raise
         text = f"Timed out waiting for a node assignment. Call: {_OF_BROKER}"
         raise JavaError(TIMEOUT, text) from error
+    return found[partition]
+
+
+async def _describe_producers(connection: Connection, given: argparse.Namespace) -> None:
     _print_table(
         (
             "ProducerId",
@@ -255,15 +308,19 @@ async def _describe_producers(connection: Connection, given: argparse.Namespace)
                 row.last_timestamp,
                 _text(row.current_transaction_start_offset),
             )
-            for row in found[partition]
+            for row in await _producers(connection, given)
         ],
     )
 
 
-async def _find_leader(connection: Connection, partition: TopicPartition) -> None:
+async def _find_leader(
+    connection: Connection, partition: TopicPartition, given: argparse.Namespace
+) -> None:
     """Wait for the partition to have a leader. Raises JavaError with the words of the Java client:
     its call with the number of attempts."""
-    cluster, deadline_ms = connection.cluster, wall_ms() + connection.timeout_ms
+    cluster, start_ms = connection.cluster, wall_ms()
+    timeout_ms = connection.timeout_ms
+    started_ms = monotonic_ms()
     cluster.watch({partition.topic})
     tries = 0
 
@@ -274,8 +331,15 @@ async def _find_leader(connection: Connection, partition: TopicPartition) -> Non
         if cluster.metadata.leader(partition) is None:
             raise cluster.metadata.no_leader(partition)
 
+    def is_unknown_for_long(error: RetriableError) -> bool:
+        nonlocal timeout_ms
+        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return False
+        timeout_ms = int(given.unknown_topic_ms)
+        return monotonic_ms() - started_ms >= timeout_ms
+
     try:
-        await cluster.retry(attempt, connection.timeout_ms)
+        await cluster.retry(attempt, connection.timeout_ms, hopeless=is_unknown_for_long)
     except KafkaError as error:
         if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
             text = f"due to invalid topic `{partition.topic}`"
@@ -285,7 +349,7 @@ async def _find_leader(connection: Connection, partition: TopicPartition) -> Non
         if not isinstance(error, RetriableError):
             raise
         now_ms = wall_ms()
-        call = f"callName={_FIRST_CALLS['describe-producers']}, deadlineMs={deadline_ms}"
+        call = f"callName={_call_of(given)}, deadlineMs={start_ms + timeout_ms}"
         raise JavaError(
             TIMEOUT,
             f"Call({call}, tries={tries}, nextAllowedTryMs={now_ms}) timed out at {now_ms} after "
@@ -310,5 +374,6 @@ _ACTIONS: Final[dict[str, Callable[[Connection, argparse.Namespace], Awaitable[N
     "list": _list,
     "describe": _describe,
     "describe-producers": _describe_producers,
-    "find-hanging": _describe_topic,
+    "find-hanging": _look_for_place,
+    "abort": _look_for_transaction,
 }

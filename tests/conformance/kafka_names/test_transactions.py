@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from confluent_kafka import Producer
 from tests.harness.kafka.compared import BROKER, ToolPair, run_ours
 
 SERVER = ("--bootstrap-server", BROKER)
+NOWHERE = ("--topic", "nosuch", "--partition", "0")
+MARKER = ("--producer-id", "1", "--producer-epoch", "0", "--coordinator-epoch", "0")
 
 
 @pytest.mark.parametrize(
@@ -64,6 +67,13 @@ def test_a_refused_command_line(tools: ToolPair, arguments: tuple[str, ...]) -> 
             "9",
         ),
         (*SERVER, "describe-producers", "--topic", "bad name!", "--partition", "0"),
+        (*SERVER, "find-hanging", *NOWHERE),
+        (*SERVER, "find-hanging", *NOWHERE, "--broker-id", "9"),
+        (*SERVER, "find-hanging", "--topic", "bad name!", "--partition", "0"),
+        (*SERVER, "abort", *NOWHERE, "--start-offset", "0"),
+        (*SERVER, "abort", *NOWHERE, *MARKER),
+        ("--bootstrap-server", "127.0.0.1:1", "find-hanging", *NOWHERE),
+        ("--bootstrap-server", "127.0.0.1:1", "abort", *NOWHERE, *MARKER),
         ("--bootstrap-server", "127.0.0.1:1", "list"),
         ("--bootstrap-server", "127.0.0.1:1", "describe", "--transactional-id", "t"),
     ],
@@ -135,3 +145,39 @@ def test_hanging_transactions_of_an_unknown_topic(tools: ToolPair, name: str) ->
     printed = tools.check_same("kafka-transactions", *SERVER, "find-hanging", "--topic", name)
     assert printed.status == 1
     assert "Failed to describe 1 topics" in printed.errors[0]
+
+
+@pytest.mark.parametrize(
+    ("topic", "command"),
+    [
+        ("known", ("find-hanging",)),
+        ("nosuch", ("describe-producers",)),
+        ("nosuch", ("abort", "--start-offset", "0")),
+    ],
+    ids=str,
+)
+def test_an_unknown_partition_is_awaited_for_seconds_and_not_for_a_minute(
+    tools: ToolPair, name: str, topic: str, command: tuple[str, ...]
+) -> None:
+    """The only difference from Kafka's tool (docs/image.md). Its words are the same, so the end of
+    the call in them shows that the tool did not wait as long."""
+    server = ("--bootstrap-server", tools.oncelog)
+    if topic == "known":
+        topic = name
+        run_ours("kafka-topics", *server, "--create", "--topic", topic)
+    before_ms = time.time_ns() // 1_000_000
+    place = ("--topic", topic, "--partition", "7")
+    failed = run_ours("kafka-transactions", *server, *command, *place)
+    assert failed.returncode == 1
+    found = re.search(r"timed out at (\d+) after \d+ attempt", failed.stderr)
+    assert found is not None, failed.stderr
+    assert int(found[1]) - before_ms < 30_000
+
+
+def test_an_abort_at_an_offset_without_an_open_transaction(tools: ToolPair, name: str) -> None:
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
+    place = ("--topic", name, "--partition", "0", "--start-offset", "9")
+    refused = tools.check_same("kafka-transactions", *SERVER, "abort", *place)
+    assert refused.errors == [
+        f"Could not find any open transactions starting at offset 9 on partition {name}-0"
+    ]
