@@ -364,6 +364,19 @@ NO_CONNECTIONS = "Invalid value org.apache.kafka.common.config.ConfigException: 
         ),
         ((f"{OF_LISTENER}.max.connections", SET, "-1"), "INVALID_REQUEST", "Invalid value -1 for"),
         ((f"{OF_LISTENER}.max.connections", SET, "x"), "INVALID_REQUEST", "Invalid value x for"),
+        ((f"{OF_LISTENER}.num.network.threads", SET, "2"), "NONE", None),
+        ((f"{OF_LISTENER}.num.network.threads", DELETE, None), "NONE", None),
+        (("listener.name.nosuch.num.network.threads", SET, "2"), "NONE", None),
+        (
+            (f"{OF_LISTENER}.num.network.threads", SET, "0"),
+            "INVALID_REQUEST",
+            "Invalid value 0 for configuration num.network.threads: Value must be at least 1",
+        ),
+        (
+            (f"{OF_LISTENER}.num.network.threads", SET, "x"),
+            "INVALID_REQUEST",
+            "Invalid value x for configuration num.network.threads: Not a number of type INT",
+        ),
         (("log.retention.ms", SET, "0"), "INVALID_REQUEST", "log.retention.ms"),
     ],
 )
@@ -375,6 +388,17 @@ def test_dynamic_settings_of_a_broker_are_checked(
     (result,) = wire.call(request).responses
     assert ErrorCode(result.error_code).name == code
     assert message is None or message in result.error_message
+
+
+def test_settings_of_a_listener_that_can_change_for_all_brokers(wire: Wire) -> None:
+    """Kafka's DynamicBrokerConfig has these three. It takes no other setting of a listener for all
+    brokers."""
+    names = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+    for name, code in (*((name, "NONE") for name in names), ("num.io.threads", "INVALID_REQUEST")):
+        resource = change("", (f"{OF_LISTENER}.{name}", SET, "2"), kind=BROKER)
+        request = changing.IncrementalAlterConfigsRequest([resource], validate_only=True)
+        (result,) = wire.call(request).responses
+        assert ErrorCode(result.error_code).name == code, name
 
 
 def test_a_broker_is_checked_by_its_name(wire: Wire) -> None:

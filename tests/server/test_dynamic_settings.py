@@ -339,3 +339,20 @@ async def test_settings_that_fit_only_together_are_in_force_together(tmp_path: P
     static = Settings(log_cleaner_max_compaction_lag_ms=50)
     found = in_force(static, {**own, "log.retention.ms": "0"}, {})
     assert dict(found.dynamic) == own
+
+
+async def test_the_network_threads_of_a_listener_are_kept_without_effect(tmp_path: Path) -> None:
+    """A script for Kafka sets them for a broker or for all brokers, and reads them back."""
+    name = "listener.name.plaintext.num.network.threads"
+    async with started(tmp_path) as broker:
+        await alter_to(broker, ALL_BROKERS, {name: "5"})
+        await alter_to(broker, "1", {name: "4"})
+        await until(lambda: broker.settings.dynamic == {name: "4"})
+    async with started(tmp_path) as broker:
+        shown = {row.name: row for row in describe_broker(broker.settings)}
+        assert [(found.value, found.source) for found in shown[name].synonyms] == [
+            ("4", ConfigSource.DYNAMIC_BROKER),
+            ("5", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ]
+        await alter_to(broker, "1", {})
+        await until(lambda: broker.settings.dynamic == {})

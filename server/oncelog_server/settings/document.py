@@ -74,7 +74,7 @@ INVALID_REQUEST.
 `listener.name.<listener>.max.connections` and
 `listener.name.<listener>.max.connection.creation.rate` are dynamic too, for the listeners that the
 broker has. A change to 0 connections of a listener is refused, as by Kafka: no client could take it
-back.
+back. `listener.name.<listener>.num.network.threads` is accepted as well, without effect.
 """
 
 

@@ -110,14 +110,18 @@ DYNAMIC: Final[dict[str, Setting]] = {
     **WITHOUT_EFFECT,
 }
 
+# The dynamic settings of one listener, `listener.name.<listener>.<setting>`. Kafka has those of
+# TLS and SASL too, for single brokers (docs/semantics.md).
+OF_LISTENERS: Final = (*LIMITS, "num.network.threads")
+
 
 def dynamic_row(name: str) -> Setting | None:
-    """Return a dynamic setting: one of DYNAMIC, or a limit of connections of one listener. Return
+    """Return a dynamic setting: one of DYNAMIC, or one of OF_LISTENERS for one listener. Return
     None for any other."""
     row = DYNAMIC.get(name)
     if row is not None or (own := listener_setting(name)) is None:
         return row
-    if own.mechanism is not None or own.name not in LIMITS:
+    if own.mechanism is not None or own.name not in OF_LISTENERS:
         return None
     return msgspec.structs.replace(DYNAMIC[own.name], name=name)
 
@@ -247,6 +251,10 @@ def _valid(texts: Mapping[str, str]) -> dict[str, str]:
 def _parse(name: str, text: str) -> SettingValue:
     row = dynamic_row(name)
     assert row is not None
+    of_listener = listener_setting(name)
+    if of_listener is not None:
+        # As in Kafka, a refusal names the setting without the prefix of the listener.
+        row = msgspec.structs.replace(row, name=of_listener.name)
     return parse_value(row, text)
 
 
