@@ -328,8 +328,10 @@ class Consumer(Generic[K, V]):
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Move to the first offset of the partitions. Without arguments, move in all assigned
-        partitions. If some of the partitions are offline, `poll` moves in these when they have
-        leaders. Raises RetriableError after `default_api_timeout_ms` if none can be moved."""
+        partitions. If some of the partitions are offline, or have a leader that does not respond
+        within a second, `poll` moves in these when they have leaders. Until then `position` of such
+        a partition waits. Raises RetriableError after `default_api_timeout_ms` if none can be
+        moved."""
         await self._reset(partitions, "earliest")
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:

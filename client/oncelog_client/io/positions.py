@@ -34,6 +34,9 @@ from .group_offsets import ask_offsets, commit_offsets, fetch_offsets
 from .log_offsets import EARLIEST, LATEST, ask_leaders, name_partitions
 from .randomness import fraction
 
+# How long a seek waits for some leaders when it has the positions of others. A leader that has just
+# changed needs less, so that the end of a partition is nearly always its end during the seek.
+_MOMENT_S: Final = 1.0
 _RESETS: Final[dict[OffsetReset, int]] = {"earliest": EARLIEST, "latest": LATEST}
 
 
@@ -118,10 +121,10 @@ class Positions:
             raise
 
     async def find_served(self, states: Iterable[Assigned], timeout_ms: float) -> None:
-        """Find the positions as `find` does, but without waiting for offline partitions if another
-        partition has its position: `find_soon` finds the positions of the offline partitions when
-        they have leaders. Kafka's consumer moves its positions in `poll`, so that there an offline
-        partition delays no other partition."""
+        """Find the positions as `find` does. If some partitions have their positions, do not wait
+        for offline partitions, and for the others only a moment: `find_soon` finds their positions
+        when their leaders respond. Kafka's consumer moves its positions in `poll`, so that there a
+        leader that does not respond delays no other partition."""
         wanted = list(states)
 
         async def attempt() -> None:
@@ -132,7 +135,22 @@ class Positions:
                 if len(missing) == len(wanted) or not all(map(self._is_offline, missing)):
                     raise
 
-        await self._retry(attempt, wanted, timeout_ms)
+        def some_are_found() -> bool:
+            return any(state.position is not None for state in wanted)
+
+        search = asyncio.ensure_future(self._retry(attempt, wanted, timeout_ms))
+        try:
+            while not search.done():
+                await asyncio.wait({search}, timeout=_MOMENT_S)
+                if some_are_found() and not search.done():
+                    return
+            await search
+        except RetriableError:
+            if not some_are_found():
+                raise
+        finally:
+            search.cancel()
+            await asyncio.wait({search})
 
     def _is_offline(self, state: Assigned) -> bool:
         """Return True if no broker leads the partition, because brokers cannot use its log. A new
