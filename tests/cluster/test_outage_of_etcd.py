@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from oncelog_client import NewTopic
 from oncelog_client.sync import Admin
@@ -21,6 +23,7 @@ from tests.harness.waiting import wait_until
 
 CALL_S = 30.0
 PROGRAM = Path(sys.executable).with_name("oncelog")
+GIVE_UP = ("--give-up-after", "5")
 SILENCE = "oncelog_metadata_store_silence_ms"
 
 
@@ -53,13 +56,36 @@ def readiness(broker: Oncelog) -> tuple[int, str]:
         connection.close()
 
 
+@pytest.fixture
+def open_transaction(cluster: Cluster) -> Producer:
+    settings = {"bootstrap.servers": cluster.address, "transactional.id": "open", "log_level": 0}
+    producer = Producer(settings)
+    producer.init_transactions(CALL_S)
+    return producer
+
+
+def assert_waits_for_transactions(command_line: CommandLine, *check: str) -> None:
+    """Assert that the command says what it waits for, and ends in time. The open transaction has a
+    coordinator that leads nothing."""
+    began_s = time.monotonic()
+    checked = command_line.call(*check, "--json", *GIVE_UP)
+    assert checked.exit_code == 1
+    assert checked.stderr == (
+        f"no result yet: transactions; waiting up to {GIVE_UP[1]} s (--give-up-after)\n"
+    )
+    assert time.monotonic() - began_s < 2 * int(GIVE_UP[1])
+
+
 def test_an_outage_is_seen_before_and_after_the_end_of_the_session(
-    cluster: Cluster, real_etcd: Etcd
+    cluster: Cluster, real_etcd: Etcd, open_transaction: Producer
 ) -> None:
     command_line = CommandLine(cluster.address)
     broker = cluster.brokers[1]
     with Admin(cluster.address) as admin:
         admin.create_topics([NewTopic("t", 3, 3)])
+    open_transaction.begin_transaction()
+    open_transaction.produce("t", b"v")
+    assert open_transaction.flush(CALL_S) == 0
     assert health(broker.address).returncode == 0
     assert scrape(broker).value(SILENCE) == 0
     assert command_line.call("cluster", "health").exit_code == 0
@@ -85,9 +111,9 @@ def test_an_outage_is_seen_before_and_after_the_end_of_the_session(
         status, reason = readiness(broker)
         assert (status, "metadata store has not responded" in reason) == (503, True)
         assert scrape(broker).value(SILENCE) > 2_000
-        checked = command_line.call("cluster", "health", "--json")
-        assert checked.exit_code == 1
-        findings = command_line.call("cluster", "doctor")
+        for check in (("cluster", "health"), ("cluster", "doctor"), ("doctor",)):
+            assert_waits_for_transactions(command_line, *check)
+        findings = command_line.call("cluster", "doctor", *GIVE_UP)
         assert findings.exit_code == 1
         (line,) = (line for line in findings.stdout.splitlines() if "metadata store" in line)
         assert "broker 1 leads nothing, because it has no response for" in line

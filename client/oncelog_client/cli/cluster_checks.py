@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
@@ -16,15 +15,15 @@ from oncelog_client.cli.broker_checks import (
 from oncelog_client.cli.cluster_state import ClusterState, cluster_state
 from oncelog_client.cli.disks import disks
 from oncelog_client.cli.etcd_members import etcd_members
-from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.findings import PROBLEM, Row, row_of
 from oncelog_client.cli.missing_rights import text_of
 from oncelog_client.cli.move_checks import leaders_elsewhere, leftover_throttles, stalled_moves
 from oncelog_client.cli.offline_partitions import offline_partitions
 from oncelog_client.cli.partition_checks import below_min_isr, under_replicated
 from oncelog_client.cli.replication_checks import fewer_than_min_isr, single_replicas
+from oncelog_client.cli.timed_checks import run_checks
 from oncelog_client.cli.transaction_checks import transactions
-from oncelog_client.errors import KafkaError
+from oncelog_client.io.clock import monotonic_ms
 
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin
@@ -70,15 +69,26 @@ ALL: Final = (*HEALTH, *UPKEEP)
 async def rows_of(admin: Admin, checks: tuple[NamedCheck, ...]) -> AsyncIterator[Row]:
     """Yield the rows of the checks. An error of a check becomes a row, and the other checks still
     run.
-    Raises KafkaError if the state of the cluster cannot be read."""
-    state = await cluster_state(admin)
+    Raises KafkaError or Failed if the state of the cluster cannot be read."""
+    limit_s = admin.config.default_api_timeout_ms / 1000
+    began_ms = monotonic_ms()
+    (state,) = await run_checks({"state of the cluster": _state(admin)}, limit_s, _raise)
 
-    async def rows(name: str, check: Check) -> list[Row]:
-        try:
-            return await check(admin, state)
-        except (Failed, KafkaError) as error:
-            return [Row(name, PROBLEM, 1, [text_of(error, admin.config)], NOT_CHECKED)]
-
-    for found in await asyncio.gather(*(rows(name, check) for name, check in checks)):
-        for row in found:
+    async def rows(check: Check) -> AsyncIterator[Row]:
+        for row in await check(admin, state):
             yield row
+
+    def failed(name: str, error: Exception) -> Row:
+        return Row(name, PROBLEM, 1, [text_of(error, admin.config)], NOT_CHECKED)
+
+    work = {name: rows(check) for name, check in checks}
+    for row in await run_checks(work, limit_s, failed, began_ms=began_ms):
+        yield row
+
+
+async def _state(admin: Admin) -> AsyncIterator[ClusterState]:
+    yield await cluster_state(admin)
+
+
+def _raise(_: str, error: Exception) -> ClusterState:
+    raise error

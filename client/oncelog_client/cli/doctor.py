@@ -19,13 +19,14 @@ from oncelog_client.cli.findings import NOTICE, OK, PROBLEM, Finding, show_findi
 from oncelog_client.cli.missing_rights import text_of
 from oncelog_client.cli.options import connection_options, output_option, run
 from oncelog_client.cli.some_names import some
+from oncelog_client.cli.timed_checks import run_checks
 from oncelog_client.errors import KafkaError, UnsupportedVersionError
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_protocol.apis import APIS, ApiKey
 
 SLOW_MS: Final = 200.0
-# `doctor` shows every disk.
-SHOWN: Final = (FULL_DISKS,)
+# `doctor` shows every disk, so it leaves this check out.
+HEALTH_CHECKS: Final = tuple(check for check in ALL if check is not FULL_DISKS)
 TRANSACTION_VERSION: Final = "transaction.version"
 # The APIs that producers, consumers and transactions need.
 NEEDED: Final = (
@@ -163,28 +164,35 @@ async def _cluster(where: Target) -> list[Finding]:
             took_ms = monotonic_ms() - began_ms
             state = OK if took_ms < SLOW_MS else NOTICE
             findings = [Finding(state, "connection", f"{where.bootstrap_server}, {took_ms:.0f} ms")]
-            findings += [finding async for finding in _brokers(admin)]
+            findings += await _brokers(admin)
             return findings
     except (Failed, KafkaError) as error:
         to_do = "see that the address is right and a broker runs there"
         return [Finding(PROBLEM, "connection", str(error), to_do)]
 
 
-async def _brokers(admin: Admin) -> AsyncIterator[Finding]:
-    """Yield the findings of all checks. An error of one check is a finding, and the other checks
+async def _brokers(admin: Admin) -> list[Finding]:
+    """Return the findings of all checks. An error of one check is a finding, and the other checks
     still run."""
-    for name, check in (
-        ("advertised addresses", _addresses),
-        ("settings", _settings),
-        ("disk", _disk),
-        ("health", _health),
-    ):
+
+    def failed(name: str, error: Exception) -> Finding:
+        text = text_of(error, admin.config)
+        return Finding(PROBLEM, name, text, "ask the operator of the cluster")
+
+    async def health() -> list[Finding]:
         try:
-            async for finding in check(admin):
-                yield finding
+            return [row.finding() async for row in rows_of(admin, HEALTH_CHECKS)]
         except (Failed, KafkaError) as error:
-            text = text_of(error, admin.config)
-            yield Finding(PROBLEM, name, text, "ask the operator of the cluster")
+            return [failed("health", error)]
+
+    checks = {
+        "advertised addresses": _addresses(admin),
+        "settings": _settings(admin),
+        "disk": _disk(admin),
+    }
+    limit_s = admin.config.default_api_timeout_ms / 1000
+    found, of_health = await asyncio.gather(run_checks(checks, limit_s, failed), health())
+    return [*found, *of_health]
 
 
 async def _addresses(admin: Admin) -> AsyncIterator[Finding]:
@@ -256,8 +264,3 @@ async def _disk(admin: Admin) -> AsyncIterator[Finding]:
             yield Finding(state, check, disk.found, to_do)
         else:
             yield Finding(OK, check, disk.found)
-
-
-async def _health(admin: Admin) -> AsyncIterator[Finding]:
-    async for row in rows_of(admin, tuple(check for check in ALL if check not in SHOWN)):
-        yield row.finding()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CHECK: Final = "etcd members"
 ENDPOINTS: Final = "oncelog.etcd.endpoints"
 DEFAULT_PORT: Final = 2379
-TIMEOUT_S: Final = 2.0
+TIMEOUT_S: Final = 1.5
 _HEALTHY: Final = b'"health":"true"'
 
 
