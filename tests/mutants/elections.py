@@ -9,6 +9,7 @@ from tests.mutants.mutant import Mutant
 
 _SERVER: Final = "server/oncelog_server"
 _CHANGE: Final = f"{_SERVER}/cluster/partition_change.py"
+_DIRECTORIES: Final = ("tests/server/cluster/test_replica_directories.py",)
 _EXPLORATION: Final = ("tests/exploration/replication/test_replication.py",)
 
 ELECTION_MUTANTS: Final = (
@@ -84,5 +85,29 @@ ELECTION_MUTANTS: Final = (
         "        self._advance(log.recovery_point if waits_for_flush else log.log_end_offset)\n",
         "        self._advance(log.log_end_offset)\n",
         _EXPLORATION,
+    ),
+    Mutant(
+        "E10",
+        "an unclean election takes the last leader, although its disk is new",
+        _CHANGE,
+        "            candidates.may_be_empty(partition, b),\n",
+        "",
+        _DIRECTORIES,
+    ),
+    Mutant(
+        "E11",
+        "an unclean election prefers a replica that is being added",
+        _CHANGE,
+        "            b in partition.adding,\n",
+        "",
+        _DIRECTORIES,
+    ),
+    Mutant(
+        "E12",
+        "a replica that has fetched everything again counts as empty",
+        f"{_SERVER}/cluster/replica_directories.py",
+        "            known[broker_id] = broker.directory_id\n",
+        "            known.setdefault(broker_id, broker.directory_id)\n",
+        _DIRECTORIES,
     ),
 )

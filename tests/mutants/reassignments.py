@@ -64,10 +64,10 @@ REASSIGNMENT_MUTANTS: Final = (
     Mutant(
         "G6",
         "an unclean election takes an empty replica that is being added",
-        f"{_CLUSTER}/partition_change.py",
-        "    replicas = sorted(partition.replicas, key=partition.adding.__contains__)\n",
-        "    replicas = partition.replicas\n",
-        _RULES,
+        f"{_CLUSTER}/replica_directories.py",
+        "        return broker.id in partition.adding and",
+        "        return False and",
+        ("tests/server/cluster/test_replica_directories.py",),
     ),
     Mutant(
         "G7",

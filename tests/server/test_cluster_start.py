@@ -127,6 +127,30 @@ async def test_b10_a_new_directory_names_the_partitions_that_start_empty(tmp_pat
         assert [entry["partitions"] for entry in logged] == named
 
 
+async def test_b10_a_change_during_the_start_does_not_hide_what_starts_empty(
+    tmp_path: Path,
+) -> None:
+    """The new directory waits for the end of the old registration. At this end, the controller
+    takes the leader from the partition, and the start sees this change before it registers."""
+    found = store()
+    async with started(tmp_path / "1", found) as old, started(tmp_path / "2", found, 2) as other:
+        await old.metadata.create_topics([NewTopic("alone", assignments=((0, (1,)),))])
+        new = Broker(
+            settings_of(tmp_path / "new", 1, timeout_ms=600_000), Elsewhere(tmp_path / "new", found)
+        )
+        with structlog.testing.capture_logs() as logged:
+            starting = asyncio.create_task(new.start())
+            await until(lambda: any("in use" in event["event"] for event in logged))
+            await old.metadata.membership.stop()
+            await until(lambda: new.metadata.image.topics["alone"].partitions[0].leader == -1)
+            await starting
+        await until(lambda: other.metadata.image.topics["alone"].partitions[0].leader == 1)
+        await new.stop()
+    assert [entry["partitions"] for entry in logged if "start empty" in entry["event"]] == [
+        ["alone-0"]
+    ]
+
+
 async def test_a_start_waits_for_a_store_that_does_not_respond(tmp_path: Path) -> None:
     found = store()
     found.is_cut_off = True
@@ -358,7 +382,8 @@ async def test_b22_a_broker_with_an_id_in_use_leaves_its_directory_as_it_was(
 
 
 async def test_a_new_directory_stays_empty_while_another_broker_has_the_id(tmp_path: Path) -> None:
-    """A kill during the wait leaves a directory that another broker can use."""
+    """A kill during the wait leaves a directory that another broker can use. A folder would hide
+    that the directory was empty."""
     found, new = store(), tmp_path / "new"
     async with started(tmp_path / "first", found) as first:
         await first.metadata.create_topics([NewTopic("t", 3)])
@@ -367,6 +392,9 @@ async def test_a_new_directory_stays_empty_while_another_broker_has_the_id(tmp_p
         with structlog.testing.capture_logs() as logged:
             start = asyncio.create_task(waiting.start())
             await until(lambda: any("in use" in event["event"] for event in logged))
+        assert [path.name for path in new.iterdir()] == [LOCK]
+        await first.metadata.create_topics([NewTopic("later")])
+        await until(lambda: "later" in waiting.metadata.image.topics)
         assert [path.name for path in new.iterdir()] == [LOCK]
         start.cancel()
         await asyncio.wait([start])

@@ -28,8 +28,8 @@ OFFLINE: Final = (
 )
 MAY_LACK_RECORDS: Final = (
     "a live broker does not lead if it may lack records, because its disk is new or it lost power."
-    " If its old disk is intact, put the disk back. If the disk is lost, stop the broker, so that"
-    f" another replica is elected. Then: {UNCLEAN}"
+    " If its old disk is intact, put the disk back. Otherwise, elect the replica that can have the"
+    f" most records: {UNCLEAN}"
 )
 WAIT: Final = "a live broker with all records is elected within seconds, else see the brokers' logs"
 NO_SOURCE: Final = (

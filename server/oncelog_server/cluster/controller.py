@@ -148,4 +148,5 @@ def preferred_record(image: ClusterImage, partition: PartitionImage) -> Partitio
         partition.last_known_elr,
         partition.isr_epochs,
         partition.elr_epochs,
+        partition.directories,
     )

@@ -6,6 +6,7 @@ Handlers and the broker read the metadata from an image only, never from the sto
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from sys import intern
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,6 +65,7 @@ class PartitionImage(msgspec.Struct, frozen=True):
     last_known_elr: tuple[int, ...] = ()
     isr_epochs: tuple[int, ...] = ()
     elr_epochs: tuple[int, ...] = ()
+    directories: tuple[str | None, ...] = ()
 
     @property
     def has_preferred_leader(self) -> bool:
@@ -433,6 +435,8 @@ class _Draft:
             record.last_known_elr,
             record.isr_epochs,
             record.elr_epochs,
+            # Interned, because thousands of partitions have the same few directories.
+            tuple(directory and intern(directory) for directory in record.directories),
         )
 
     def _partitions_of(self, topic_id: bytes) -> dict[int, PartitionImage]:

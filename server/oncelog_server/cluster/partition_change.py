@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping
 
 import msgspec
 
-from oncelog_server.cluster import records
+from oncelog_server.cluster import records, replica_directories
 from oncelog_server.cluster.batches import Batches
 from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from oncelog_server.cluster.members import BrokerImage, Replica
@@ -104,6 +104,15 @@ class Candidates:
     def present_epoch(self, broker_id: int) -> int:
         return self._brokers[broker_id].epoch
 
+    def may_be_empty(self, partition: PartitionImage, broker_id: int) -> bool:
+        """Return True if the replica of a live broker may have no record (`may_be_empty`).
+        `partition` has the replicas after the change."""
+        return replica_directories.may_be_empty(partition, self._brokers[broker_id])
+
+    def directories(self, partition: PartitionImage, isr: Members) -> tuple[str | None, ...]:
+        """Return the directories of the replicas after the change, with the ISR `isr`."""
+        return replica_directories.directories_with(partition, isr, self._brokers)
+
 
 def add_change(
     batches: Batches[PartitionImage],
@@ -181,7 +190,7 @@ def next_record(
     loses_replica = not set(before.replicas).issubset(partition.replicas)
     kept_epoch = next_epoch if loses_replica else partition.leader_epoch
     if leader in isr and isr[leader] == recorded[leader]:
-        return _changed(before, _record(partition, isr, elr, leader, kept_epoch))
+        return _changed(before, _record(candidates, partition, isr, elr, leader, kept_epoch))
     found = _first(partition, isr)
     if found == NO_LEADER:
         found = next(
@@ -191,9 +200,9 @@ def next_record(
             isr = {found: elr.pop(found)}
     if found == NO_LEADER and (staying := staying_members(candidates, partition)):
         elr = _elr(candidates, partition, staying, rules.min_isr(topic, partition))
-        return _changed(before, _record(partition, staying, elr, leader, kept_epoch))
+        return _changed(before, _record(candidates, partition, staying, elr, leader, kept_epoch))
     if found == NO_LEADER and (rules.allows_unclean(topic) or len(partition.replicas) == 1):
-        found = _unclean(candidates, partition, has_members=bool(elr), may_be_empty=rules.is_forced)
+        found = _unclean(candidates, partition, has_members=bool(elr), takes_added=rules.is_forced)
         if found != NO_LEADER:
             isr, elr = {found: candidates.present_epoch(found)}, {}
     # A leader from outside of the old ISR may be the last replica that the reassignment needs.
@@ -203,8 +212,8 @@ def next_record(
         elr = {}
     elr = {broker_id: elr[broker_id] for broker_id in elr if broker_id in partition.replicas}
     if found == leader == NO_LEADER:
-        return _changed(before, _record(partition, isr, elr, NO_LEADER, kept_epoch))
-    return _changed(before, _record(partition, isr, elr, found, next_epoch))
+        return _changed(before, _record(candidates, partition, isr, elr, NO_LEADER, kept_epoch))
+    return _changed(before, _record(candidates, partition, isr, elr, found, next_epoch))
 
 
 def live_members(candidates: Candidates, partition: PartitionImage) -> Members:
@@ -235,7 +244,11 @@ def _assigned(
 
 def _moving(partition: PartitionImage, then: Reassignment) -> PartitionImage:
     return msgspec.structs.replace(
-        partition, replicas=then.replicas, adding=then.adding, removing=then.removing
+        partition,
+        replicas=then.replicas,
+        adding=then.adding,
+        removing=then.removing,
+        directories=replica_directories.assigned_directories(partition, then.replicas),
     )
 
 
@@ -266,7 +279,7 @@ def with_isr(
     from it. Leader and leader epoch stay."""
     candidates = Candidates(image, partition)
     elr = _elr(candidates, partition, isr, rules.min_isr(topic, partition))
-    return _record(partition, isr, elr, partition.leader, partition.leader_epoch)
+    return _record(candidates, partition, isr, elr, partition.leader, partition.leader_epoch)
 
 
 def _elr(candidates: Candidates, partition: PartitionImage, isr: Members, min_isr: int) -> Members:
@@ -313,22 +326,29 @@ def staying_members(candidates: Candidates, partition: PartitionImage) -> Member
 
 
 def _unclean(
-    candidates: Candidates, partition: PartitionImage, *, has_members: bool, may_be_empty: bool
+    candidates: Candidates, partition: PartitionImage, *, has_members: bool, takes_added: bool
 ) -> int:
     """Return the leader of an unclean election: the last known leader if there is no ELR, else the
-    first replica that can lead.
+    first replica that can lead. A replica that may be empty comes after all others, also if it is
+    the last known leader: its disk may have been replaced while another replica has records.
 
-    A replica that is being added may be empty. Its election would complete the reassignment, and
-    the brokers of the other replicas would delete their logs. So it comes last, and only with
-    `may_be_empty`, which stands for an election that an operator requests.
+    The election of a replica that is being added would complete the reassignment, and the brokers
+    of the other replicas would delete their logs. So it is elected only with `takes_added`, which
+    stands for an election that an operator requests.
     """
     last = partition.last_known_elr
-    replicas = sorted(partition.replicas, key=partition.adding.__contains__)
-    if not may_be_empty:
+    replicas = [b for b in partition.replicas if candidates.serves(b)]
+    if not takes_added:
         replicas = [b for b in replicas if b not in partition.adding or b in last]
-    if not has_members and len(last) == 1 and last[0] in replicas and candidates.serves(last[0]):
-        return last[0]
-    return next((b for b in replicas if candidates.serves(b)), NO_LEADER)
+    leads_first = last if not has_members and len(last) == 1 else ()
+    replicas.sort(
+        key=lambda b: (
+            candidates.may_be_empty(partition, b),
+            b not in leads_first,
+            b in partition.adding,
+        )
+    )
+    return next(iter(replicas), NO_LEADER)
 
 
 def _changed(partition: PartitionImage, record: PartitionRecord) -> PartitionRecord | None:
@@ -348,7 +368,12 @@ def _changed(partition: PartitionImage, record: PartitionRecord) -> PartitionRec
 
 
 def _record(
-    partition: PartitionImage, isr: Members, elr: Members, leader: int, leader_epoch: int
+    candidates: Candidates,
+    partition: PartitionImage,
+    isr: Members,
+    elr: Members,
+    leader: int,
+    leader_epoch: int,
 ) -> PartitionRecord:
     last_known = partition.last_known_elr
     if isr:
@@ -366,4 +391,5 @@ def _record(
         last_known,
         tuple(isr.values()),
         tuple(elr.values()),
+        candidates.directories(partition, isr),
     )

@@ -143,7 +143,8 @@ class PartitionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     left the ISR while it was below the min ISR, and have all committed records (KIP-966).
     `last_known_elr` is the last leader, while the ISR is empty. `isr_epochs` and `elr_epochs` are
     the broker epochs in which these replicas became members, in the order of `isr` and `elr`. A
-    member without an epoch was written by a version before these fields.
+    member without an epoch was written by a version before these fields. `directories` are the data
+    directories in which the replicas were in the ISR last (`replica_directories.py`).
     """
 
     replicas: tuple[int, ...]
@@ -156,6 +157,7 @@ class PartitionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     last_known_elr: tuple[int, ...] = ()
     isr_epochs: tuple[int, ...] = ()
     elr_epochs: tuple[int, ...] = ()
+    directories: tuple[str | None, ...] = ()
 
 
 class DeletionRecord(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.cluster.placement import Assignment
 from oncelog_server.cluster.records import PartitionRecord, TopicRecord
+from oncelog_server.cluster.replica_directories import first_directories
 from oncelog_server.cluster.store import (
     MAX_OPERATIONS,
     Created,
@@ -58,7 +59,14 @@ def partition_puts(
                     f"{number} are fenced or in controlled shutdown.",
                 )
             epochs = tuple(image.brokers[broker].epoch for broker in alive)
-            record = PartitionRecord(replicas, alive, alive[0], 0, isr_epochs=epochs)
+            record = PartitionRecord(
+                replicas,
+                alive,
+                alive[0],
+                0,
+                isr_epochs=epochs,
+                directories=first_directories(replicas, alive, image.brokers),
+            )
             value = encoded[replicas] = records.encode(record)
         puts.append(Put(records.partition_key(id_text, number), value))
     return puts

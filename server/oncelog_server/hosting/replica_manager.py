@@ -141,9 +141,13 @@ class ReplicaManager:
         self._opening.started()
 
     def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
-        """Begin the changes that the new image requires. `settled` returns when they are made."""
+        """Begin the changes that the new image requires. `settled` returns when they are made.
+
+        Before `open_all`, nothing is changed: a start that waits for the broker's id, or is
+        refused, leaves the data directory as it was. `open_all` makes these changes.
+        """
         self._image = new
-        if self._stopped:
+        if self._stopped or self._loading:
             return
         for deleted in delta.topics_deleted:
             # The topic's queued partitions must not be opened any more.

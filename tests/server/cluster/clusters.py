@@ -87,8 +87,12 @@ class Cluster:
         return found
 
     def put_partition(self, topic: str, record: records.PartitionRecord, number: int = 0) -> None:
-        key = records.partition_key(self.image.topics[topic].id_text, number)
-        self.apply([Write((), (Put(key, records.encode(record)),))])
+        self.put(
+            records.partition_key(self.image.topics[topic].id_text, number), records.encode(record)
+        )
+
+    def put(self, key: str, value: bytes) -> None:
+        self.apply([Write((), (Put(key, value),))])
 
     def new_id(self) -> bytes:
         self.ids += 1

@@ -344,6 +344,53 @@ class PowerLossOfAll(Stage):
                 self.violate(f"{node.host}: {violation}")
 
 
+class EmptyLastLeader(Stage):
+    """All brokers lose their power, and the leader of a partition its disk. It comes back first,
+    and is killed again before it has fetched anything. The others have every record."""
+
+    async def act(self) -> None:
+        await self.create_internal_topics()
+        writer = Instance(self, "writer", "w")
+        await writer.start()
+        await self.until(self.in_sync, "all brokers are in sync")
+        for _ in range(TRANSACTIONS):
+            await writer.transaction(self.shared_partitions)
+        await writer.end()
+        await self.until(self._is_flushed, "everything is on the disks")
+        node = self.nodes[self.leader_of(LOG)]
+        for other in self.nodes.values():
+            self.kill(other, 0 if other is node else 5 * SECOND_US, power=True)
+        self.replace_disk(node)
+        await self.until(lambda: node.is_up, "the empty broker is up")
+        self.kill(node, 1_000)
+        await self.until(lambda: len(self.up()) == len(self.nodes), "all brokers are up")
+        await self.until(self._waits, "no replica may lead")
+        await self.new_process("operator").run(self._elect())
+        if self.leader_of(LOG) == node.broker_id:
+            self.violate("the empty replica leads")
+        await self.until(self.in_sync, "all brokers are in sync")
+
+    def _is_flushed(self) -> bool:
+        return all(
+            partition.recovery_point == partition.log_end_offset
+            for node in self.nodes.values()
+            for partition in node.broker.partitions
+        )
+
+    def _waits(self) -> bool:
+        record = self.rules.metadata.partitions[LOG]
+        return record.leader == -1 and not record.elr
+
+    async def _elect(self) -> None:
+        async with Admin(self.bootstrap) as admin:
+            await admin.elect_leaders(ElectionType.UNCLEAN)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_b10_a_last_leader_with_a_new_disk_leads_only_if_no_other_can(seed: int) -> None:
+    play(EmptyLastLeader, replace(OPTIONS, flush_ms=100), seed=seed)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_s13_without_flushes_a_power_loss_of_all_brokers_tears_and_splits_no_log(
     seed: int,
