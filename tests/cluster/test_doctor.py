@@ -31,6 +31,7 @@ SAFE_DOWNGRADE = 2
 # The position of the magic in a batch.
 MAGIC = 16
 ONE_REPLICA = "topics with one replica"
+NOT_PREFERRED = "leaders not preferred"
 
 
 @pytest.fixture
@@ -50,12 +51,15 @@ def findings(cluster: Cluster) -> dict[str, dict[str, Any]]:
 
 
 def settled(cluster: Cluster, *checks: str) -> dict[str, dict[str, Any]]:
-    """Wait until exactly these checks have findings, and return the findings."""
+    """Wait until exactly these checks have findings, and return the findings. A busy computer may
+    have fenced a broker for a moment, so the preferred leaders are elected again."""
     found: dict[str, dict[str, Any]] = {}
 
     def are_those() -> bool:
         found.clear()
         found.update(findings(cluster))
+        if NOT_PREFERRED in found and NOT_PREFERRED not in checks:
+            CommandLine(cluster.address).call("cluster", "rebalance", "--execute")
         return set(checks) == set(found) - {"full disks"}
 
     try:
@@ -178,7 +182,7 @@ def test_a_replica_with_records_is_elected_although_a_broker_with_a_new_disk_run
         old.rename(broker.data)
         broker.start()
     admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition("pair", 0)])
-    wait_until(lambda: set(findings(cluster)) <= {"full disks", "leaders not preferred"}, "order")
+    wait_until(lambda: set(findings(cluster)) <= {"full disks", NOT_PREFERRED}, "order")
     kept = ["both have it"] + ["broker 2 has it"] * (disk == "is put back")
     values = CommandLine(cluster.address).text("consume", "pair", "-e", "-f", "%v\\n")
     assert values.splitlines() == kept
@@ -270,8 +274,8 @@ def test_moves_throttles_and_leaders(cluster: Cluster, admin: Admin) -> None:
     found = settled(cluster, "under-replicated partitions", "fenced brokers", "stalled moves")
     assert found["stalled moves"]["found"] == "t-0 (broker 3 is not alive)"
     cluster.brokers[3].start()
-    found = settled(cluster, "leaders not preferred")
-    assert found["leaders not preferred"]["found"] == "led-0 (broker 2 for 3)"
+    found = settled(cluster, NOT_PREFERRED)
+    assert found[NOT_PREFERRED]["found"] == "led-0 (broker 2 for 3)"
     CommandLine(cluster.address).text("cluster", "rebalance", "--execute")
     settled(cluster)
 
