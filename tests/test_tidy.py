@@ -221,6 +221,34 @@ def test_only_the_clock_module_reads_the_wall_clock() -> None:
     refuse(offences, "the wall clock read outside clock.py")
 
 
+def lets_a_port_go(tree: ast.AST) -> list[int]:
+    """Return the lines of `with` blocks that bind a socket only to learn a free port."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.With)
+        and any("getsockname" in ast.unparse(part) for part in node.body)
+        and all(
+            (isinstance(part, ast.Assign | ast.AnnAssign) and "getsockname" in ast.unparse(part))
+            or (isinstance(part, ast.Expr) and ".bind(" in ast.unparse(part))
+            or isinstance(part, ast.Return)
+            for part in node.body
+        )
+    ]
+
+
+def test_a_free_port_stays_reserved_until_its_use() -> None:
+    """Another process may take a port that a test has bound and let go. The function `free_ports`
+    of oncelog.testing keeps it."""
+    offences = [
+        f"{shown(path)}:{line}"
+        for path in source_files()
+        if path.parts[len(ROOT.parts)] in ("tests", "benchmarks")
+        for line in lets_a_port_go(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    refuse(offences, "use free_ports of oncelog.testing.ports")
+
+
 def test_only_two_modules_draw_random_numbers() -> None:
     """A test can simulate the random numbers of these two modules. They have generators
     of their own, and do not use the global generator of `random`, which belongs to the user's

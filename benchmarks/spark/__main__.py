@@ -35,8 +35,8 @@ from benchmarks.spark.rows import MS_FIGURE, ROWS, SECURED_ROWS
 from benchmarks.spark.secured import PLAIN, SECURED_FULL, SECURED_QUICK, secured_benches
 from benchmarks.table import Figures, Result, cells, results
 from benchmarks.table import headings as headings_beside
+from oncelog.testing.ports import free_ports
 from tests.harness.broker import Oncelog
-from tests.harness.kafka.kafka import free_ports
 from tests.spark.connector.official import SPARK_VERSION, ConnectorUnavailable
 
 TOPICS = {100: "bench-100", KB: "bench-1000"}

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from oncelog.testing.ports import free_ports
 from oncelog.testing.wire import Wire
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -21,7 +22,7 @@ from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.exposition import SUMMARY
 from tests.harness.broker import Oncelog
 from tests.harness.driving import list_offset
-from tests.harness.kafka.kafka import Kafka, free_ports, quick_jvm_options
+from tests.harness.kafka.kafka import Kafka, quick_jvm_options
 from tests.harness.kafka.metrics import Samples, exported, jvm_options, scraped
 from tests.harness.scraping import PORT, Scraped, scrape
 from tests.harness.waiting import wait_until

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -14,3 +15,11 @@ def wait_until(condition: Callable[[], object], what: str, deadline_s: float = D
     while not condition():
         assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
         time.sleep(0.02)
+
+
+async def turns_until(condition: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
+    """Give the event loop turns until `condition()` is true. Raises TimeoutError after
+    `deadline_s`."""
+    async with asyncio.timeout(deadline_s):
+        while not condition():  # noqa: ASYNC110 - waits for turns of the loop
+            await asyncio.sleep(0)

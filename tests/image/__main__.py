@@ -13,7 +13,6 @@ The exit code is 1 if a step fails, for example because a record is lost or dupl
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import tempfile
 import time
@@ -21,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from oncelog.testing.ports import free_ports
 from tests.harness.certificates import Certificates
 from tests.harness.debian import DebianUnavailable
 from tests.harness.kafka.jars import KafkaUnavailable
@@ -54,7 +54,7 @@ class ImageTest:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.port = free_port()
+        (self.port,) = free_ports(1)
         self.timings: list[tuple[str, float]] = []
         engine.environment["ONCELOG_PORT"] = str(self.port)
 
@@ -263,13 +263,6 @@ class ImageTest:
             if os.environ.get("CI") == "true":
                 raise
             say(f"skipped: {missing}")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def run_all(engine: Engine) -> None:

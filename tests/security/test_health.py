@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing.ports import free_ports
 from tests.security.secured_broker import LISTENERS, SecuredOncelog
 
 PROGRAM = Path(sys.executable).with_name("oncelog")
@@ -72,9 +73,7 @@ def test_the_listeners_are_those_of_the_settings_file(
 
 
 def test_a_listener_without_a_broker_fails(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     done = health("--bootstrap-server", f"127.0.0.1:{port}")
     assert (done.returncode, done.stderr) == (1, f"127.0.0.1:{port}: Connection refused\n")
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from oncelog.testing.ports import free_ports
 from oncelog_client.cli import oncelog
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.kafka import Kafka
@@ -109,3 +110,9 @@ def led(count: int) -> Callable[[Any], bool]:
     """Return a condition for the description of a topic: it has this number of partitions, all with
     a leader."""
     return lambda rows: [row["leader"] is not None for row in rows] == [True] * count
+
+
+@pytest.fixture
+def nowhere() -> str:
+    """An address that refuses connections."""
+    return f"127.0.0.1:{free_ports(1)[0]}"

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.testing.ports import reserve_port
 from oncelog_client.cli.completion import TIMEOUT_S
 from tests.client.cli.conftest import QUICK, CommandLine
 from tests.harness.broker import Oncelog
@@ -42,14 +41,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     script.chmod(0o755)
     return f"{folder}:{os.environ['PATH']}"
-
-
-@pytest.fixture
-def nowhere(tmp_path: Path) -> Iterator[str]:
-    """An address that refuses connections: a broker reserves its port and is never started."""
-    owner = Oncelog(tmp_path)
-    yield f"127.0.0.1:{reserve_port(owner)}"
-    assert owner.port == 0, "a test has started the broker that only reserves the port"
 
 
 def completed(path: str, address: str, *words: str) -> list[str]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from oncelog.testing.ports import reserve_port
 from oncelog_client import Admin
 from oncelog_client.cli import oncelog
 from oncelog_client.cli.doctor import SURPRISES
@@ -27,14 +25,6 @@ QUIET = {
     "group.initial.rebalance.delay.ms": "0",
     "oncelog.flush.on.ack": "true",
 }
-
-
-@pytest.fixture
-def nowhere(tmp_path: Path) -> Iterator[str]:
-    """An address that refuses connections: its port is reserved for a broker that never starts."""
-    owner = Oncelog(tmp_path)
-    yield f"127.0.0.1:{reserve_port(owner)}"
-    assert owner.port == 0, "a test has started the broker that only reserves the port"
 
 
 def examined(address: str, *options: str) -> tuple[int, list[dict[str, Any]]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import traceback
 
 import pytest
 import trustme
 
+from oncelog.testing.ports import free_ports
 from oncelog_client.core.oauth_token import OAuthTokenError
 from oncelog_client.errors import ConfigError
 from oncelog_client.io.token_endpoint import TokenEndpoint
@@ -93,8 +93,7 @@ def test_a_slow_response_ends_at_the_deadline(head: bytes, authority: trustme.CA
 
 
 def test_a_closed_port_is_a_retriable_failure_without_the_secret() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    (port,) = free_ports(1)
     with pytest.raises(OAuthTokenError, match="ConnectionRefusedError") as caught:
         TokenEndpoint(f"http://localhost:{port}/").post(HEADERS, b"")
     assert caught.value.is_retriable

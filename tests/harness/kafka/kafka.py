@@ -15,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from oncelog.testing.ports import free_ports as free_ports
 from oncelog.testing.ports import reserve_port
 from tests.harness.kafka.jars import class_archive, classpath, java
 from tests.harness.kafka.tools import run_tool

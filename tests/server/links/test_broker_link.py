@@ -25,23 +25,18 @@ from oncelog_server.cluster.records import EndpointRecord
 from oncelog_server.environment import OsEnvironment
 from oncelog_server.links.broker_link import CLOSED, BrokerLink, BrokerLinks
 from oncelog_server.settings.model import Settings
+from tests.harness.waiting import turns_until
 from tests.server.manual_timers import ManualTimer, ManualTimers
 
 DEADLINE_S = 60
 Responses = list[Any]
 
 
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():  # noqa: ASYNC110 (waits for turns of the loop)
-            await asyncio.sleep(0)
-
-
 async def responses(link: BrokerLink, *requests: tuple[object, int]) -> Responses:
     found: Responses = []
     for request, version in requests:
         link.send(request, version, found.append)
-    await until(lambda: len(found) == len(requests))
+    await turns_until(lambda: len(found) == len(requests))
     return found
 
 
@@ -203,10 +198,10 @@ async def test_a_link_that_has_served_a_request_may_end_without_a_log(links: Bro
         await responses(link, (ApiVersionsRequest(), 3))
         assert link._transport is not None
         link._transport.abort()
-        await until(lambda: link._transport is None)
+        await turns_until(lambda: link._transport is None)
         await responses(link, (ApiVersionsRequest(), 3))
         link.close()
-        await until(lambda: link._transport is None)
+        await turns_until(lambda: link._transport is None)
     assert [event for event in events if event["event"] == "no link to broker"] == []
 
 
@@ -286,7 +281,7 @@ async def test_I17_a_broker_that_moves_leaves_no_request_waiting_for_its_old_add
     old = link_to(links)
     found: Responses = []
     old.send(ApiVersionsRequest(), 3, found.append)
-    await until(lambda: peer.writers)
+    await turns_until(lambda: peer.writers)
     now[0] = image(1)
     try:
         assert link_to(links) is not old

@@ -4,7 +4,7 @@ listener."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -33,6 +33,7 @@ from oncelog_server.transaction.marker_delivery import ImageLeaders
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.states import State
+from tests.harness.waiting import turns_until
 from tests.server.log.driver import NOW_MS
 from tests.server.transaction.world import transactional_batch
 
@@ -74,16 +75,10 @@ def markers(links: BrokerLinks) -> RemoteMarkers:
     return RemoteMarkers(links)
 
 
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():  # noqa: ASYNC110 (waits for turns of the loop)
-            await asyncio.sleep(0)
-
-
 async def answered(link: RemoteLeader, what: MarkerWork, partitions: list[TopicPartition]) -> CODES:
     codes: CODES = {}
     link.send(what, partitions, codes.__setitem__)
-    await until(lambda: len(codes) == len(partitions))
+    await turns_until(lambda: len(codes) == len(partitions))
     return codes
 
 
@@ -159,7 +154,7 @@ async def test_many_markers_at_once_all_get_a_response(
     settled: list[tuple[TopicPartition, ErrorCode]] = []
     for _ in range(50):
         link.send(work(), TOPIC, lambda *answer: settled.append(answer))
-    await until(lambda: len(settled) == 150)
+    await turns_until(lambda: len(settled) == 150)
     assert {code for _, code in settled} == {ErrorCode.NONE}
 
 
@@ -187,9 +182,9 @@ async def test_a_whole_transaction_with_leaders_on_another_broker(
     assert isinstance(answer, Deferred)
     live = coordinator.owner("t")[1].transactions["t"]
     assert live.metadata.state is State.PREPARE_COMMIT
-    await until(lambda: answer.done)
+    await turns_until(lambda: answer.done)
     assert answer.value == TransactionResult(ErrorCode.NONE, 7, 1)
-    await until(lambda: live.metadata.state is State.COMPLETE_COMMIT)
+    await turns_until(lambda: live.metadata.state is State.COMPLETE_COMMIT)
     assert stable(broker) == ends(broker) == [2, 2, 2]
 
 
@@ -203,7 +198,7 @@ async def test_a_marker_without_a_response_is_retried_or_fails(what_happens: str
     link = UnsentLink()
     codes: CODES = {}
     leader_over(link).send(work(), TOPIC, codes.__setitem__)
-    await until(lambda: link.sent)
+    await turns_until(lambda: link.sent)
     if what_happens == "breaks off":
         link.answer(None)
         assert codes == dict.fromkeys(TOPIC, ErrorCode.NETWORK_EXCEPTION)
@@ -218,7 +213,7 @@ async def test_markers_that_gather_are_sent_in_one_request() -> None:
     leader = leader_over(link)
     leader.send(work(), TOPIC[:1], lambda *answer: None)
     leader.send(work(), TOPIC[1:], lambda *answer: None)
-    await until(lambda: link.sent)
+    await turns_until(lambda: link.sent)
     leader.send(work(producer_id=8), TOPIC, lambda *answer: None)
     await asyncio.sleep(0)
     (first,) = link.sent
@@ -226,7 +221,7 @@ async def test_markers_that_gather_are_sent_in_one_request() -> None:
     (topic,) = marker.topics
     assert (topic.name, topic.partition_indexes) == ("topic", [0, 1, 2])
     link.answer(None)
-    await until(lambda: len(link.sent) == 2)
+    await turns_until(lambda: len(link.sent) == 2)
     assert [marker.producer_id for marker in link.sent[1].markers] == [8]
 
 
@@ -239,7 +234,7 @@ async def test_results_of_two_epochs_of_one_producer_are_not_confused() -> None:
     new: CODES = {}
     leader.send(work(producer_epoch=1), TOPIC[:1], old.__setitem__)
     leader.send(work(producer_epoch=2), TOPIC[:1], new.__setitem__)
-    await until(lambda: link.sent)
+    await turns_until(lambda: link.sent)
     link.answer(
         WriteTxnMarkersResponse(
             [

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from oncelog.testing.ports import free_ports
 from oncelog_protocol.tls.http_exchange import MOST_BYTES
 from oncelog_server.security.sasl.oauth_settings import OAuthSettingsError
 from oncelog_server.tokens.endpoint import (
@@ -177,8 +178,7 @@ def test_a_server_that_never_shakes_hands_ends_at_the_deadline(authority: trustm
 
 
 def test_a_closed_port_and_a_foreign_protocol_are_failures() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    (port,) = free_ports(1)
     with pytest.raises(JwksUnavailable, match="ConnectionRefusedError"):
         endpoint_of(f"http://localhost:{port}/").fetch()
     with (

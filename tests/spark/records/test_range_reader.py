@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 import pytest_asyncio
 
+from oncelog.testing.ports import free_ports
 from oncelog_client import Admin, NewTopic, Producer, TopicPartition
 from oncelog_client.config import ConsumerSettings, consumer_config
 from oncelog_client.errors import KafkaError, RetriableError
@@ -22,7 +23,7 @@ from oncelog_client.spark.source.range_reader import DataLost, ReadSettings, rea
 from tests.harness.broker import Oncelog
 from tests.harness.cluster import Cluster
 from tests.harness.etcd import Etcd
-from tests.harness.kafka.kafka import Kafka, free_ports
+from tests.harness.kafka.kafka import Kafka
 
 ALL = list(COLUMN_TYPES)
 TIMEOUT_MS = 20_000
