@@ -33,7 +33,9 @@ from oncelog_server.late.late_cleaner import LateCleaner
 from oncelog_server.late.late_imports import LateImports
 from oncelog_server.late.late_replication import LateReplication
 from oncelog_server.links.other_brokers import OtherBrokers
-from oncelog_server.metadata.membership import DirectoryFacts, IdInUse
+from oncelog_server.metadata.id_conflict import IdInUse
+from oncelog_server.metadata.membership import DirectoryFacts
+from oncelog_server.metadata.store_wait import StoreSilent, StoreWait
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Listener, Requests
 from oncelog_server.network.new_connections import connection_rates
@@ -93,15 +95,15 @@ class Broker:
 
     # --- start
 
-    async def start(self) -> None:
-        """Start to serve.
+    async def start(self, wait: StoreWait | None = None) -> None:
+        """Start to serve. `wait` is set if the start has waited for the metadata store already.
 
         Raises DirectoryInUse, ForeignDirectory or NeedsRecovery if the data directory is refused,
         OSError, StorageError or ValueError if another part fails to start.
         """
         self.directory.lock()
         try:
-            await self._start()
+            await self._start(wait or StoreWait(self.settings))
         except BaseException:
             self._bound.close()
             # uvloop closes the sockets in the next turn of the loop.
@@ -109,10 +111,10 @@ class Broker:
             self.directory.release()
             raise
 
-    async def _start(self) -> None:
+    async def _start(self, wait: StoreWait) -> None:
         started_ms = self._clock.monotonic_ms()
         meta = self.directory.meta_properties()
-        checks = StartChecks(self.settings, self._environment)
+        checks = StartChecks(self.settings, self._environment, wait)
         self.metadata, next_producer_id = await checks.open_metadata(meta)
         self._dynamic_settings = DynamicSettings(self.settings, self.metadata.image)
         checks.check_identity(meta, self.metadata.image, next_producer_id)
@@ -120,23 +122,24 @@ class Broker:
         clean_stop_epoch = self.directory.clean_stop_epoch()
         self._producer_ids = ProducerIdSupply(self.metadata, self._tasks, next_producer_id)
         self._build(was_clean)
-        endpoints = await self._bind_all(is_new=meta is None)
+        endpoints = await self._bind_all(wait, is_new=meta is None)
         # The checks come first, because a refused start must change nothing.
         folders = await self._folders(checks)
         identity = meta or checks.new_identity(self.metadata.image)
         self._log_emptied(identity.directory_id)
         self.directory.take_clean_mark()
         newer = NewerLogs(next_producer_id)
-        self._replica_manager.open_all(self.metadata.image, folders, newer)
+        with wait.uncounted():
+            self._replica_manager.open_all(self.metadata.image, folders, newer)
         if newer.found:
             if was_clean:
                 self._leave_clean_mark(clean_stop_epoch)
             raise checks.older(newer.found)
-        await self._producer_ids.take()
         if self.settings.oncelog_flush_on_ack and not was_clean:
-            await sync_recovered(self._files, self.partitions)
-        await self.security.create_first_users()
-        await self._register(endpoints, identity.directory_id, clean_stop_epoch)
+            with wait.uncounted():
+                await sync_recovered(self._files, self.partitions)
+        facts = DirectoryFacts(identity.directory_id, self._environment.boot(), clean_stop_epoch)
+        await self._join(endpoints, facts, wait)
         # After this wait, this broker leads all its partitions. The coordinators may still load
         # their shards, and respond COORDINATOR_LOAD_IN_PROGRESS until then.
         await self._replica_manager.settled(self.metadata.image.topics)
@@ -164,15 +167,15 @@ class Broker:
             ms=self._clock.monotonic_ms() - started_ms,
         )
 
-    async def _bind_all(self, *, is_new: bool) -> Sequence[Endpoint]:
+    async def _bind_all(self, wait: StoreWait, *, is_new: bool) -> Sequence[Endpoint]:
         """Bind all listeners. For a new directory, then wait until the broker's id is free. If this
         fails, leave the directory as it was."""
         try:
             self.security.check_users()
-            endpoints = await self._bind()
+            endpoints = await self._bind(wait)
             self._metrics = await self._bind_metrics()
             if is_new and self.settings.has_metadata_elsewhere:
-                await self.metadata.membership.await_free_id()
+                await self.metadata.membership.await_free_id(wait)
         except (OSError, ValueError):
             await self.metadata.stop()
             with suppress(OSError):  # the first error is raised, not one of `unmake`
@@ -206,21 +209,25 @@ class Broker:
         except StorageError as error:
             self._refused_work.add("boot id", error, self._write_boot, work="boot id")
 
-    async def _register(
-        self, endpoints: Sequence[Endpoint], directory_id: str, clean_stop_epoch: int
+    async def _join(
+        self, endpoints: Sequence[Endpoint], facts: DirectoryFacts, wait: StoreWait
     ) -> None:
-        """Join the cluster. If the broker's id is in use, restore the directory: a new directory is
-        again without files, and an older directory has its mark of a clean stop again, if it had
-        one."""
-        facts = DirectoryFacts(directory_id, self._environment.boot(), clean_stop_epoch)
+        """Write to the metadata store what it lacks, and join the cluster. If the store does not
+        respond, or the broker's id is in use, restore the directory: a new directory is again
+        without files, and an older directory has its mark of a clean stop again, if it had one.
+        After a registration, the logs may have changed, and nothing is restored."""
         try:
-            await self.metadata.register(endpoints, facts)
-        except IdInUse:
-            await self.metadata.stop()
-            with suppress(OSError):  # IdInUse is raised, not an error of `unmake`
-                self.directory.unmake()
-            if clean_stop_epoch:
-                self._leave_clean_mark(clean_stop_epoch)
+            await self._producer_ids.take_first(wait)
+            await self.security.create_first_users(wait)
+            await self.metadata.register(endpoints, facts, wait)
+        except (IdInUse, StoreSilent) as error:
+            may_be_registered = self.metadata.membership.may_be_registered
+            await self.metadata.stop(leaves=isinstance(error, IdInUse))
+            if not may_be_registered:
+                with suppress(OSError):  # the first error is raised, not one of `unmake`
+                    self.directory.unmake()
+                if facts.clean_stop_epoch:
+                    self._leave_clean_mark(facts.clean_stop_epoch)
             raise
         membership = self.metadata.membership
         if self.settings.has_metadata_elsewhere:
@@ -427,7 +434,7 @@ class Broker:
         self._bound.callback(metrics.stop)
         return metrics
 
-    async def _bind(self) -> tuple[Endpoint, ...]:
+    async def _bind(self, wait: StoreWait) -> tuple[Endpoint, ...]:
         """Bind the listeners, which accept no connection yet. Return the addresses to register.
 
         Raises OSError if one cannot be bound.
@@ -437,7 +444,7 @@ class Broker:
         ports: dict[str, int] = {}
         for listener in listeners:
             host, port = await self._listener.bind(
-                await self.security.admission(listener), listener.host, listener.port
+                await self.security.admission(listener, wait), listener.host, listener.port
             )
             ports[listener.name] = port
             self.addresses.append((listener.name, host, port))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -11,6 +12,7 @@ import structlog
 from oncelog_server.clock import Clock
 from oncelog_server.environment import Environment
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.metadata.store_wait import StoreWait
 from oncelog_server.network.admission import Admission, PlaintextAdmission
 from oncelog_server.security.authorizer import AllowAll, Authorizer
 from oncelog_server.security.protocols import SecurityProtocol
@@ -86,13 +88,13 @@ class BrokerSecurity:
             f"{ways_out(self._settings, users)}"
         )
 
-    async def create_first_users(self) -> None:
+    async def create_first_users(self, wait: StoreWait) -> None:
         """Create the users of the file that `check_users` has read. Raises OSError if they cannot
-        be written."""
+        be written. `wait` is that of the start."""
         if self._first_users:
             from oncelog_server.startup.first_users import create_first_users
 
-            await create_first_users(self._metadata, self._first_users)
+            await create_first_users(self._metadata, self._first_users, wait)
 
     def new_authorizer(self) -> Authorizer:
         """Return the authorizer of the settings."""
@@ -109,9 +111,9 @@ class BrokerSecurity:
             denials=logged_denials(self._clock.monotonic_ms),
         )
 
-    async def admission(self, listener: ListenerAddress) -> Admission:
+    async def admission(self, listener: ListenerAddress, wait: StoreWait) -> Admission:
         """Return the demands of a listener on its clients. Raises ValueError or OSError if its
-        certificates cannot be used."""
+        certificates cannot be used. Raises the errors of `StoreWait.step`."""
         if listener.protocol is SecurityProtocol.PLAINTEXT:
             return PlaintextAdmission(listener.name)
         if self._admissions is None:
@@ -120,7 +122,7 @@ class BrokerSecurity:
             from oncelog_server.security.sasl.scram_iterations import ScramIterations
 
             iterations = ScramIterations(lambda: self._metadata.follower.image.scram_credentials)
-            drawn = self._random_bytes(SECRET_BYTES)
+            secret = partial(server_secret, self._metadata.store, self._random_bytes(SECRET_BYTES))
             self._admissions = Admissions(
                 self._settings,
                 self._clock,
@@ -128,7 +130,7 @@ class BrokerSecurity:
                 scram=self._scram_credential,
                 scram_iterations=iterations.of,
                 random_bytes=self._random_bytes,
-                server_secret=await server_secret(self._metadata.store, drawn),
+                server_secret=await wait.step("the secret of the cluster", secret),
             )
         return await self._admissions.open(listener)
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
+
 import structlog
 
+from oncelog_server.cluster.producer_ids import ProducerIdBlock
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.metadata.store_wait import StoreWait
 from oncelog_server.refusal import Refused
 from oncelog_server.request_tasks import RequestTasks
 from oncelog_server.transaction.producer_ids import EVERY_PRINCIPAL, ProducerIds
@@ -35,10 +40,21 @@ class ProducerIdSupply:
     def _ask(self, principal: str) -> None:
         self._tasks.spawn(self.take(principal))
 
+    async def take_first(self, wait: StoreWait) -> None:
+        """Take a block at the start. Wait for a store elsewhere that does not respond, and raise
+        StoreSilent at the deadline. If another store refuses the block, log the reason."""
+        allocate = partial(self._metadata.producer_ids.allocate, EVERY_PRINCIPAL)
+        await self._take(EVERY_PRINCIPAL, partial(wait.step, "a block of producer ids", allocate))
+
     async def take(self, principal: str = EVERY_PRINCIPAL) -> None:
         """Take a block of the store for a principal. If the store refuses it, log the reason."""
+        await self._take(principal, partial(self._metadata.producer_ids.allocate, principal))
+
+    async def _take(
+        self, principal: str, allocate: Callable[[], Awaitable[ProducerIdBlock]]
+    ) -> None:
         try:
-            block = await self._metadata.producer_ids.allocate(principal)
+            block = await allocate()
         except Refused as refused:
             log.error("no producer ids", reason=str(refused))
             self.ids.failed(principal)

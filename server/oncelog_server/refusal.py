@@ -16,3 +16,7 @@ class Refused(Exception):
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}" if self.message else self.code.name
+
+
+class StoreFailed(Refused):
+    """The metadata store has failed. The change may have been made, or may still be made."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from oncelog_server.config import Settings
     from oncelog_server.faults.control import FaultControl
     from oncelog_server.faults.faults import Faults
+    from oncelog_server.metadata.store_wait import StoreWait
 
     # Called when the broker serves. Returns the reason why the broker must stop at once, or "".
     Announce = Callable[[Broker], Awaitable[str]]
@@ -249,6 +250,7 @@ async def _serve(
     from oncelog_server.data_directory.lock import DirectoryInUse
     from oncelog_server.data_directory.ownership import ForeignDirectory, NeedsRecovery
     from oncelog_server.garbage import collect_in_short_stops
+    from oncelog_server.metadata.store_wait import StoreWait
     from oncelog_server.startup.interruptible_start import StartStopped, until_stopped
     from oncelog_server.storage.files import StorageError
 
@@ -262,11 +264,12 @@ async def _serve(
 
         link = ParentLink(parent_link, stopping.set)
     refusals = DirectoryInUse, ForeignDirectory, NeedsRecovery, OSError, StorageError, ValueError
+    wait = StoreWait(settings)
     try:
         if settings.has_other_brokers:
-            broker = await until_stopped(_started(settings, faults), stopping)
+            broker = await until_stopped(_started(settings, faults, wait), stopping)
         else:
-            broker = await _started(settings, faults)
+            broker = await _started(settings, faults, wait)
     except refusals as error:
         click.echo(f"oncelog cannot start: {error}", err=True)
         return 1
@@ -276,10 +279,7 @@ async def _serve(
     collect_in_short_stops()
     _warn_of_missing_brokers(broker)
     control, failure = await _open_control(faults, broker)
-    if settings.oncelog_create_topics and settings.member == 1:
-        from oncelog_server.startup.first_topics import create_first_topics
-
-        failure = failure or await create_first_topics(broker.metadata, settings)
+    failure = failure or await _create_first_topics(broker, wait, stopping)
     failure = failure or await announce(broker)
     if failure:
         click.echo(f"oncelog cannot start: {failure}", err=True)
@@ -311,7 +311,7 @@ def _warn_of_missing_brokers(broker: Broker) -> None:
     click.echo(f"warning: {missing_brokers(image, running)}", err=True)
 
 
-async def _started(settings: Settings, faults: Faults | None) -> Broker:
+async def _started(settings: Settings, faults: Faults | None, wait: StoreWait) -> Broker:
     """Return a broker that serves. Raises the refusals of a start."""
     from oncelog_server.broker import Broker
     from oncelog_server.environment import OsEnvironment
@@ -319,10 +319,27 @@ async def _started(settings: Settings, faults: Faults | None) -> Broker:
     if settings.first_broker is not None:
         from oncelog_server.startup.awaited_brokers import await_first_broker
 
-        await await_first_broker(settings)
+        await await_first_broker(settings, wait)
     broker = Broker(settings, OsEnvironment(settings.data_directory, faults))
-    await broker.start()
+    await broker.start(wait)
     return broker
+
+
+async def _create_first_topics(broker: Broker, wait: StoreWait, stopping: asyncio.Event) -> str:
+    """Create the topics of oncelog.create.topics. Return the reason of a failure, or ""."""
+    settings = broker.settings
+    if not settings.oncelog_create_topics or settings.member != 1:
+        return ""
+    from oncelog_server.metadata.store_wait import StoreSilent
+    from oncelog_server.startup.first_topics import create_first_topics
+    from oncelog_server.startup.interruptible_start import StartStopped, until_stopped
+
+    try:
+        return await until_stopped(create_first_topics(broker.metadata, settings, wait), stopping)
+    except StartStopped:
+        return "it is stopped before the topics of oncelog.create.topics exist"
+    except StoreSilent as silent:
+        return str(silent)
 
 
 async def _open_control(faults: Faults | None, broker: Broker) -> tuple[FaultControl | None, str]:

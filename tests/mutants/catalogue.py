@@ -3,7 +3,8 @@ mutants come from `access.py` (access rules), `authentication.py`, `broker_setti
 settings, throttles, features), `elections.py` (ISR and elections), `machine.py` (several brokers on
 one machine), `owners.py` (producer ids of principals), `quotas.py`, `reassignments.py`,
 `remote_groups.py`, `replication.py`, `self_fencing.py`, `situations.py` (defects that only a
-special situation shows), `sink.py` (the Spark sink) and `stopping.py` (the stop of a broker).
+special situation shows), `sink.py` (the Spark sink), `starting.py` and `stopping.py` (the start and
+the stop of a broker).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.mutants.replication import REPLICATION_MUTANTS
 from tests.mutants.self_fencing import SELF_FENCING_MUTANTS
 from tests.mutants.sink import SINK_MUTANTS
 from tests.mutants.situations import SITUATION_MUTANTS
+from tests.mutants.starting import STARTING_MUTANTS
 from tests.mutants.stopping import STOPPING_MUTANTS
 
 _SERVER: Final = "server/oncelog_server"
@@ -323,6 +325,7 @@ MUTANTS: Final = (
     *REMOTE_GROUP_MUTANTS,
     *REPLICATION_MUTANTS,
     *SELF_FENCING_MUTANTS,
+    *STARTING_MUTANTS,
     *STOPPING_MUTANTS,
     *SITUATION_MUTANTS,
     *SINK_MUTANTS,

@@ -47,10 +47,12 @@ SELF_FENCING_MUTANTS: Final = (
         "SF5",
         "a broker that has registered again leads by its old image",
         f"{_SERVER}/metadata/membership.py",
-        "                await self._follower.reached(result.revision)\n"
-        "                self.authority.renew(sent_ms, lease.ttl_ms)\n",
-        "                self.authority.renew(sent_ms, lease.ttl_ms)\n"
-        "                await self._follower.reached(result.revision)\n",
+        "        await self._follower.reached(epoch)\n"
+        "        self._attempt, self._unknown_since = None, None\n"
+        "        self.authority.renew(attempt.sent_ms, attempt.lease.ttl_ms)\n",
+        "        self.authority.renew(attempt.sent_ms, attempt.lease.ttl_ms)\n"
+        "        await self._follower.reached(epoch)\n"
+        "        self._attempt, self._unknown_since = None, None\n",
         ("tests/server/metadata/test_membership.py",),
     ),
     Mutant(

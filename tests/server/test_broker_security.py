@@ -16,6 +16,7 @@ from oncelog_server.broker import Broker
 from oncelog_server.cluster.scram_changes import ScramUpsertion
 from oncelog_server.config import Settings
 from oncelog_server.environment import OsEnvironment
+from oncelog_server.metadata.store_wait import StoreWait
 from oncelog_server.network.secured_admission import SecuredAdmission
 from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
 from oncelog_server.security.resources import CLUSTER, Operation
@@ -101,7 +102,7 @@ async def test_an_unknown_user_has_iterations_that_another_user_has(tmp_path: Pa
     with broker_of(tmp_path, **SCRAM) as broker:
         await broker.start()
         (listener,) = listeners_of(broker.settings)
-        admission = await broker.security.admission(listener)
+        admission = await broker.security.admission(listener, StoreWait(broker.settings))
         assert isinstance(admission, SecuredAdmission)
         assert admission._sasl is not None
         new_exchange = admission._sasl.exchanges[sha_512.sasl]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,13 +13,24 @@ import pytest
 import structlog
 
 from oncelog_server.broker import Broker
+from oncelog_server.broker_security import BrokerSecurity
 from oncelog_server.cluster import records
-from oncelog_server.cluster.store import Delete, MetadataStore, Put
+from oncelog_server.cluster.store import (
+    Compare,
+    Delete,
+    MetadataStore,
+    Put,
+    TxnResult,
+    UnknownOutcome,
+    WriteOperation,
+)
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import Settings
 from oncelog_server.data_directory.ownership import NeedsRecovery
 from oncelog_server.environment import OsEnvironment
-from oncelog_server.metadata.membership import IdInUse, Membership
+from oncelog_server.metadata.id_conflict import IdInUse
+from oncelog_server.metadata.membership import Membership
+from oncelog_server.metadata.store_wait import StoreSilent, StoreWait
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.storage.layout import (
     CLEAN_SHUTDOWN,
@@ -164,8 +175,70 @@ async def test_a_start_waits_for_a_store_that_does_not_respond(tmp_path: Path) -
     await broker.stop()
     found.is_cut_off = True
     environment = Elsewhere(tmp_path / "2", found)
-    with pytest.raises(OSError, match="no response"):
+    with pytest.raises(OSError, match="no response") as refused:
         await Broker(settings_of(tmp_path / "2", 2), environment).start()
+    assert str(refused.value) == (
+        "etcd at http://127.0.0.1:1 has not served this start within 0 ms "
+        "(initial.broker.registration.timeout.ms): the broker awaited the metadata of the cluster. "
+        "Last failure: metadata store: no response. Start etcd, or correct oncelog.etcd.endpoints"
+    )
+    environment.close()
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_start_without_a_registration_leaves_its_directory_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    """The store does not respond any more when the logs are open. An older directory used to lose
+    its mark of a clean stop."""
+    found = store()
+    async with started(tmp_path / "2", found, 2) as second:
+        await second.metadata.create_topics([NewTopic("t")])
+    if not is_new:
+        async with started(tmp_path / "1", found):
+            pass
+    before = content(tmp_path)
+    environment = Elsewhere(tmp_path / "1", found)
+    broker = Broker(settings_of(tmp_path / "1", 1), environment)
+
+    async def falls_silent(wait: StoreWait) -> None:
+        found.is_cut_off = True
+
+    monkeypatch.setattr(BrokerSecurity, "create_first_users", lambda self, wait: falls_silent(wait))
+    with pytest.raises(StoreSilent, match="awaited the registration of this broker"):
+        await broker.start()
+    environment.close()
+    assert content(tmp_path) == before
+
+
+async def test_a_start_with_a_registration_does_not_say_that_it_has_stopped_cleanly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The response to the registration is lost. From then on, others could let this broker lead."""
+    found = store()
+    async with started(tmp_path, found):
+        pass
+    environment = Elsewhere(tmp_path, found)
+    broker = Broker(settings_of(tmp_path, 1), environment)
+    carry_out = found.txn
+
+    async def loses_registration(
+        compare: Sequence[Compare], operations: Sequence[WriteOperation]
+    ) -> TxnResult:
+        result = await carry_out(compare, operations)
+        if operations[0].key == records.broker_key(1):
+            found.is_cut_off = True
+            raise UnknownOutcome("no response")
+        return result
+
+    monkeypatch.setattr(found, "txn", loses_registration)
+    with pytest.raises(StoreSilent, match="awaited the registration of this broker"):
+        await broker.start()
+    assert CLEAN_SHUTDOWN not in content(tmp_path)
+    assert broker.metadata.membership.may_be_registered
+    monitor = broker.metadata.membership._exit_monitor
+    assert monitor is not None
+    await monitor.close()
     environment.close()
 
 
@@ -416,7 +489,7 @@ async def test_an_id_that_another_start_takes_at_the_same_time_leaves_no_folders
         environment = Elsewhere(tmp_path / "new", found)
         broker = Broker(settings_of(tmp_path / "new", 1), environment)
 
-        async def finds_it_free(member: Membership) -> None: ...
+        async def finds_it_free(member: Membership, wait: StoreWait) -> None: ...
 
         monkeypatch.setattr(Membership, "await_free_id", finds_it_free)
         with pytest.raises(IdInUse):

@@ -114,7 +114,11 @@ class UnknownOutcome(OSError):
     """A transaction has no response: it may have been carried out, or may still be carried out."""
 
 
-class LostMetadata(OSError):
+class FinalFailure(OSError):
+    """A failure that lasts until an operator acts: another attempt would end the same way."""
+
+
+class LostMetadata(FinalFailure):
     """The store was emptied or restored while this broker ran. The broker's image is of the lost
     store, so nothing that the broker decides from it is valid."""
 

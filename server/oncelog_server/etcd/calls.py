@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Final, NamedTuple
 
-from oncelog_server.cluster.store import UnknownOutcome
+from oncelog_server.cluster.store import FinalFailure, UnknownOutcome
 from oncelog_server.etcd.exchange import exchange
 from oncelog_server.etcd.members import Member, Members
 from oncelog_server.etcd.session import Session
@@ -54,6 +54,7 @@ class Calls:
         ends = loop.time() + timeouts.total_s
         attempts = 0
         earlier: OSError | None = None
+        latest: dict[Member, OSError] = {}
         while True:
             self._check_open()
             member = self._members.present
@@ -80,14 +81,23 @@ class Calls:
                 self._members.leave(member)
             else:
                 self._members.failed(member)
+            latest[member] = failure
             if attempt.is_sent and not timeouts.is_repeatable:
-                raise UnknownOutcome(str(failure)) from failure
+                raise UnknownOutcome(str(failure)) from self._of_all(failure, latest)
             attempts += 1
             earlier = failure
             pause_s = PAUSE_S if attempts % len(self._members) == 0 else 0.0
             if loop.time() + pause_s >= ends:
-                raise failure
+                raise self._of_all(failure, latest)
             await asyncio.sleep(pause_s)
+
+    def _of_all(self, failure: OSError, latest: Mapping[Member, OSError]) -> OSError:
+        """Return the failure of a call. It is final only if all members fail in this way."""
+        finals = [each for each in latest.values() if isinstance(each, FinalFailure)]
+        is_final = len(finals) == len(self._members)
+        return (
+            failure if is_final or not isinstance(failure, FinalFailure) else OSError(str(failure))
+        )
 
     async def stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of a watch at the present member. Ends only by an exception: OSError, or

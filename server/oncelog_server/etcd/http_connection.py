@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import Final, cast
 
 import h11
+
+from oncelog_server.cluster.store import FinalFailure
 
 _CLOSED: Final = "etcd has closed the connection"
 
@@ -41,7 +44,8 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._lost = ConnectionResetError(_CLOSED if error is None else f"{_CLOSED}: {error}")
+        kind = FinalFailure if refuses_certificate(error) else ConnectionResetError
+        self._lost = kind(_CLOSED if error is None else f"{_CLOSED}: {error}")
         self._wake()
 
     def _wake(self) -> None:
@@ -125,3 +129,12 @@ class HttpConnection(asyncio.Protocol):
             await self._arrived
         finally:
             self._arrived = None
+
+
+def refuses_certificate(error: BaseException | None) -> bool:
+    """Return True if one side of a connection does not accept the certificate of the other side.
+    With TLS 1.3, etcd says so only after the handshake."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return True
+    reason = error.reason or "" if isinstance(error, ssl.SSLError) else ""
+    return "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason)

@@ -9,7 +9,8 @@ from typing import Final
 
 import structlog
 
-from oncelog_server.etcd.http_connection import HttpConnection
+from oncelog_server.cluster.store import FinalFailure
+from oncelog_server.etcd.http_connection import HttpConnection, refuses_certificate
 from oncelog_server.settings.etcd_addresses import EtcdAddress
 
 CONNECT_TIMEOUT_S: Final = 1.0
@@ -55,14 +56,15 @@ class Member:
         except ssl.SSLError as error:
             from oncelog_protocol.tls.failures import reason_of
 
-            raise self._failed(reason_of(error, is_server=False)) from error
+            reason = reason_of(error, is_server=False)
+            raise self._failed(reason, is_final=refuses_certificate(error)) from error
         except OSError as error:
             raise self._failed(str(error)) from error
         self._is_failing = False
         self._used[new] = None
         return new
 
-    def _failed(self, reason: str) -> OSError:
+    def _failed(self, reason: str, *, is_final: bool = False) -> OSError:
         """Log the first failure after a success, because calls continue at the other members.
         Return the exception."""
         if not self._is_failing:
@@ -70,7 +72,8 @@ class Member:
                 "no connection to a member of etcd", member=str(self.address), reason=reason
             )
         self._is_failing = True
-        return OSError(f"no connection to {self.address}: {reason}")
+        kind = FinalFailure if is_final else OSError
+        return kind(f"no connection to {self.address}: {reason}")
 
     def release(self, connection: HttpConnection) -> None:
         """Take a connection back. It is closed unless its response was read to the end."""

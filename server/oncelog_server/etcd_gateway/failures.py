@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from oncelog_server.cluster.store import Compacted, LeaseEnded
+from oncelog_server.cluster.store import Compacted, FinalFailure, LeaseEnded
 
 
 class Failure(Enum):
@@ -34,6 +34,11 @@ class EtcdError(OSError):
         self.failure = failure
 
 
+class EtcdRefusal(EtcdError, FinalFailure):
+    """An error that lasts until an operator acts: a wrong password, a missing right, a certificate
+    that etcd does not accept, or a server that is no etcd."""
+
+
 # By the codes of gRPC (google.rpc.Code).
 CODES: Final = {
     1: Failure.UNAVAILABLE,  # CANCELLED
@@ -54,13 +59,19 @@ CODES: Final = {
     16: Failure.LOGIN,  # UNAUTHENTICATED
 }
 
+# INVALID_ARGUMENT (also a wrong password), PERMISSION_DENIED, UNIMPLEMENTED. Other refusals may
+# pass: too many requests, a full database, users that are not set up yet.
+_FINAL: Final = frozenset({3, 7, 12})
+_FINAL_STATUS: Final = frozenset({400, 401, 403})
+
 # By the message, where the code alone is ambiguous (etcd's rpctypes/error.go).
 _LEASE_NOT_FOUND: Final = "requested lease not found"
 _COMPACTED: Final = "required revision has been compacted"
 # The response to a request that demands a leader (`NEEDS_LEADER` in requests.py).
 _NO_LEADER: Final = "etcdserver: no leader"
 # The users have changed since the login, or the request came without a login.
-_LOGINS: Final = ("revision of auth store is old", "user name is empty")
+_NO_USER: Final = "user name is empty"
+_LOGINS: Final = ("revision of auth store is old", _NO_USER)
 
 
 class StreamError(msgspec.Struct, frozen=True):
@@ -89,7 +100,8 @@ def failure_of(status: int, body: bytes) -> Exception:
     except ValueError:
         text = body[:300].decode("utf-8", "replace").strip()
         kind = Failure.UNAVAILABLE if status >= 500 else Failure.REFUSED
-        return EtcdError(kind, f"etcd: HTTP status {status}: {text}")
+        refuse = EtcdRefusal if status in _FINAL_STATUS else EtcdError
+        return refuse(kind, f"etcd: HTTP status {status}: {text}")
     if isinstance(error.error, StreamError):
         return failure_of_code(error.error.grpc_code, error.error.message)
     return failure_of_code(error.code, error.message or error.error)
@@ -104,7 +116,7 @@ def failure_of_code(code: int, message: str) -> Exception:
     if message == _NO_LEADER:
         return EtcdError(Failure.NO_LEADER, message)
     if any(text in message for text in _LOGINS):
-        return EtcdError(Failure.LOGIN, message)
+        return (EtcdRefusal if _NO_USER in message else EtcdError)(Failure.LOGIN, message)
     if code not in CODES:
         return EtcdError(Failure.UNAVAILABLE, f"etcd: unknown code {code}: {message}")
-    return EtcdError(CODES[code], message)
+    return (EtcdRefusal if code in _FINAL else EtcdError)(CODES[code], message)

@@ -16,7 +16,7 @@ from oncelog_server.cluster import records
 from oncelog_server.cluster.records import BarrierRecord
 from oncelog_server.cluster.store import LeaseEnded, MetadataStore, Put
 from oncelog_server.metadata.image_follower import ImageFollower
-from oncelog_server.refusal import Refused
+from oncelog_server.refusal import Refused, StoreFailed
 
 # Clients wait 30 s for a response. A call of the store ends after 5 s.
 LIMIT_S: Final = 5.0
@@ -46,8 +46,8 @@ class Barrier:
     async def wait(self) -> None:
         """Return when the image has all changes that the store had at the time of this call.
 
-        Calls share a barrier that begins after them. Raises Refused with REQUEST_TIMED_OUT if the
-        store fails, or after LIMIT_S.
+        Calls share a barrier that begins after them. Raises StoreFailed with REQUEST_TIMED_OUT if
+        the store fails, or after LIMIT_S.
         """
         needed = self._begun + 1
         try:
@@ -57,7 +57,7 @@ class Barrier:
                     await self._pass()
                     self._passed = self._begun
         except (OSError, LeaseEnded, Refused) as error:
-            raise Refused(
+            raise StoreFailed(
                 ErrorCode.REQUEST_TIMED_OUT,
                 "the broker does not know the newest metadata of the cluster: retry "
                 f"({str(error) or f'no response in {LIMIT_S:.0f} s'})",

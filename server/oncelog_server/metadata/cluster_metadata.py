@@ -29,6 +29,7 @@ from oncelog_server.metadata.image_follower import ImageFollower, Subscriber
 from oncelog_server.metadata.membership import DirectoryFacts, Membership
 from oncelog_server.metadata.missing_topics import MissingTopics
 from oncelog_server.metadata.producer_id_blocks import ProducerIdBlocks
+from oncelog_server.metadata.store_wait import StoreWait
 from oncelog_server.metadata.topic_callbacks import TopicCallbacks, WaitForTopics
 from oncelog_server.metadata.topic_creation import TopicCreation
 from oncelog_server.metadata.topic_removal import TopicRemoval
@@ -170,16 +171,20 @@ class ClusterMetadata:
         await self._follower.start()
 
     async def register(
-        self, endpoints: Sequence[Endpoint], directory: DirectoryFacts | None = None
+        self,
+        endpoints: Sequence[Endpoint],
+        directory: DirectoryFacts | None = None,
+        wait: StoreWait | None = None,
     ) -> None:
         """Join the cluster. If this broker becomes the controller, elect leaders for all partitions
-        that need them.
+        that need them. `wait` is that of the start.
 
         Raises OSError if the broker's id is taken or the store fails. Raises Refused if the
         election of leaders cannot be written.
         """
-        await self.membership.register(endpoints, directory or DirectoryFacts())
-        await self._controller.start()
+        wait = wait or StoreWait(self._settings)
+        await self.membership.register(endpoints, directory or DirectoryFacts(), wait)
+        await self._controller.start(wait.ends_s)
 
     async def move_leaders(self) -> None:
         """Move the leaders of this broker to other brokers before it stops. A broker without other
@@ -191,15 +196,19 @@ class ClusterMetadata:
         broker_id = self._settings.node_id
         await ControlledShutdown(self._store, self._follower, self.membership, broker_id).run()
 
-    async def stop(self) -> None:
-        """Leave the cluster and close the store."""
+    async def stop(self, *, leaves: bool = True) -> None:
+        """Leave the cluster and close the store. Without `leaves`, because the store does not
+        respond, a registration stays until this process has ended."""
         await self._creation.stop()
         await self._writer.stop()
         await self._controller.stop()
         await self.membership.stop_keeping()
         await self._follower.stop()
         try:
-            await self.membership.stop()
+            if leaves:
+                await self.membership.stop()
+            else:
+                await self.membership.abandon()
         except OSError as error:
             _log.warning(
                 "the broker could not leave the cluster",

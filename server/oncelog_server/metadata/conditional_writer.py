@@ -15,7 +15,7 @@ from oncelog_server.cluster.topic_deletion import deletions
 from oncelog_server.cluster.write_sequence import bound
 from oncelog_server.metadata.image_follower import ImageFollower
 from oncelog_server.metadata.unfinished_creations import UnfinishedCreations
-from oncelog_server.refusal import Refused
+from oncelog_server.refusal import Refused, StoreFailed
 
 if TYPE_CHECKING:
     from oncelog_server.metadata.barrier import Barrier
@@ -50,8 +50,8 @@ class ConditionalWriter:
         Return when the image shows the change. `before` is awaited before the change is written.
         With `catches_up`, the image of the first decision has every change that the store had at
         the time of this call: no response to a client is stale. Without it, the caller must decide
-        again at later images. Raises the errors of `decide` and `before`. Raises Refused if the
-        store fails or keeps changing.
+        again at later images. Raises the errors of `decide` and `before`. Raises
+        StoreFailed if the store fails, Refused if it keeps changing.
         """
         if catches_up:
             await self.catch_up()
@@ -74,7 +74,7 @@ class ConditionalWriter:
         raise Refused(ErrorCode.REQUEST_TIMED_OUT, "the cluster's metadata keeps changing: retry")
 
     async def catch_up(self) -> None:
-        """Return when the image has every change that the store has now. Raises Refused if the
+        """Return when the image has every change that the store has now. Raises StoreFailed if the
         store fails."""
         if self.barrier is not None:
             await self.barrier.wait()
@@ -84,16 +84,16 @@ class ConditionalWriter:
         await self._unfinished.stop()
 
     async def _try(self, writes: Sequence[Write]) -> int | None:
-        """Return the result of `_apply`. Raises Refused if the store fails."""
+        """Return the result of `_apply`. Raises StoreFailed if the store fails."""
         try:
             return await self._apply(writes)
         except LeaseEnded as ended:
             reason = f"the broker's registration has ended: {ended}"
-            raise Refused(ErrorCode.REQUEST_TIMED_OUT, reason) from ended
+            raise StoreFailed(ErrorCode.REQUEST_TIMED_OUT, reason) from ended
         except UnknownOutcome as unknown:
-            raise Refused(ErrorCode.REQUEST_TIMED_OUT, str(unknown)) from unknown
+            raise StoreFailed(ErrorCode.REQUEST_TIMED_OUT, str(unknown)) from unknown
         except OSError as error:
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            raise StoreFailed(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     async def delete(self, keys: Sequence[str]) -> None:
         """Delete keys without a condition, because no other request writes them. Raises OSError."""

@@ -30,6 +30,8 @@ from oncelog_server.settings.model import Settings
 AT_ONCE: Final = 1_000
 # Pause after a failure of the store.
 RETRY_S: Final = 1.0
+# The time that a start has for the first decisions, even if its deadline is nearer.
+LEAST_S: Final = 10.0
 # Number of preferred leaders that are elected together, and the pause after them. A broker then
 # loads only a few coordinators at the same time.
 PREFERRED_AT_ONCE: Final = 100
@@ -66,17 +68,21 @@ class ControllerLoop:
         """Return the rules of elections, by the settings in force."""
         return ElectionRules.of(self._settings)
 
-    async def start(self) -> None:
+    async def start(self, ends_s: float) -> None:
         """Follow the image from now on. Return when no decision is pending, or if another broker is
-        the controller. If a store with several brokers fails, the decisions follow later. Raises
-        OSError and Refused if the store of a single broker fails."""
+        the controller. If a store with several brokers fails, or its changes do not arrive until
+        `ends_s` of the loop's time, the decisions follow later. Raises OSError and Refused if the
+        store of a single broker fails."""
         self._follower.subscribe(self._follow)
+        least_s = asyncio.get_running_loop().time() + LEAST_S
+        limit_s = None if self._membership.is_alone else max(ends_s, least_s)
         try:
-            await self._settle()
+            async with asyncio.timeout_at(limit_s):
+                await self._settle()
         except (OSError, Refused) as error:
             if self._membership.is_alone:
                 raise
-            _log.warning("the controller's decisions wait", reason=str(error))
+            _log.warning("the controller's decisions wait", reason=str(error) or "a timeout")
             self._wakes.set()
         self._task = asyncio.create_task(self._run(), name="controller")
 

@@ -6,9 +6,10 @@ The event loop itself renews the lease, never a thread: a broker with a blocked 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 import structlog
@@ -32,21 +33,20 @@ from oncelog_server.cluster.store import (
 )
 from oncelog_server.metadata.exit_monitor import NO_LEASE, ExitMonitor
 from oncelog_server.metadata.founding import features_of
+from oncelog_server.metadata.id_conflict import IdConflict, IdInUse
 from oncelog_server.metadata.image_follower import ImageFollower
+from oncelog_server.metadata.store_wait import StoreWait
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
 
-# Pause before the next look at a broker id that another broker has.
-CONFLICT_PAUSE_S: Final = 0.5
 # Pause after a failed renewal of the registration, from the second failure in a row on.
 RETRY_S: Final = 0.5
 
 _log = structlog.get_logger("oncelog.cluster")
 
 
-class IdInUse(OSError):
-    """Another broker with this broker's id is registered."""
+T = TypeVar("T")
 
 
 class DirectoryFacts(msgspec.Struct, frozen=True):
@@ -55,6 +55,13 @@ class DirectoryFacts(msgspec.Struct, frozen=True):
     id: str = ""
     boot_id: str = ""
     clean_stop_epoch: int = 0
+
+
+class _Attempt(NamedTuple):
+    """A lease for the registration, and the time at which it was requested."""
+
+    lease: Lease
+    sent_ms: int
 
 
 class Membership:
@@ -89,6 +96,10 @@ class Membership:
         self._boottime_ms = boottime_ms
         self._exit_monitor = exit_monitor
         self._lease: Lease | None = None
+        # The attempt to register that is not known to have succeeded or failed.
+        self._attempt: _Attempt | None = None
+        # The revision of the last registration before the first attempt with an unknown outcome.
+        self._unknown_since: int | None = None
         self._new: NewRegistration | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._wakes = asyncio.Event()
@@ -129,23 +140,29 @@ class Membership:
             return 0
         return broker.epoch
 
-    async def await_free_id(self) -> None:
+    @property
+    def may_be_registered(self) -> bool:
+        """Return False if no registration of this process can be in the store."""
+        return self.broker_epoch > 0 or self._unknown_since is not None
+
+    async def await_free_id(self, wait: StoreWait) -> None:
         """Wait until no broker with this broker's id is registered. Call this before a new data
         directory is written: the id may be that of another broker by mistake.
 
-        Raises IdInUse after `initial.broker.registration.timeout.ms`. Raises OSError if the store
-        fails.
+        Raises IdInUse at the deadline of `wait`. Raises the errors of `StoreWait.step`.
         """
-        key = records.broker_key(self._broker_id)
-        conflict = _Conflict(self._settings, self._broker_id)
-        while (entry := await self._store.get(key)) is not None:
+        conflict = IdConflict(self._settings, ends_s=wait.ends_s)
+        look = partial(self._store.get, records.broker_key(self._broker_id))
+        while (entry := await wait.step("the registration of its id", look)) is not None:
             await conflict.wait(broker_image(self._broker_id, entry))
 
-    async def register(self, endpoints: Sequence[Endpoint], directory: DirectoryFacts) -> None:
+    async def register(
+        self, endpoints: Sequence[Endpoint], directory: DirectoryFacts, wait: StoreWait
+    ) -> None:
         """Register this broker, and keep the registration until `stop`.
 
-        Raises IdInUse if another data directory has the broker's id. Raises OSError if the store
-        fails, and Refused if the image does not follow the store.
+        Raises IdInUse if another data directory has the broker's id. Raises the errors of
+        `StoreWait.step`, and Refused if the image does not follow the store.
         """
         self._new = NewRegistration(
             self._broker_id,
@@ -163,7 +180,7 @@ class Membership:
         )
         if self._exit_monitor is not None:
             self._exit_monitor.start()
-        await self._register(self._new, takes_over=True)
+        await self._register(self._new, takes_over=True, wait=wait)
         self._heard()
         self._follower.subscribe(lambda old, new, delta: self._follow(new))
         if not self.is_alone:
@@ -186,6 +203,14 @@ class Membership:
         if self._exit_monitor is not None:
             await self._exit_monitor.close()
 
+    async def abandon(self) -> None:
+        """Stop without the store. If it may have a registration of this process, the exit monitor
+        ends its lease when the process has ended."""
+        await self.stop_keeping()
+        self.authority.end()
+        if self._exit_monitor is not None and not self.may_be_registered:
+            await self._exit_monitor.close()
+
     # --- registration
 
     async def _present_cluster(self) -> Created:
@@ -204,74 +229,127 @@ class Membership:
         return Created(records.CLUSTER, entry.create_revision)
 
     async def _register(
-        self, new: NewRegistration, *, takes_over: bool, cluster: Created | None = None
+        self,
+        new: NewRegistration,
+        *,
+        takes_over: bool,
+        cluster: Created | None = None,
+        wait: StoreWait | None = None,
     ) -> None:
         """Register, and wait for the image. If an earlier process with the same data directory is
-        still registered, end its lease: the lock on the directory proves that it is dead.
+        still registered, end its lease: the lock on the directory proves that it is dead. `wait` is
+        that of the start.
 
         Without `takes_over`, a registration of another process stays. Two processes with copies of
         one directory would otherwise end each other's leases without end.
         """
-        conflict = _Conflict(self._settings, new.broker_id, new.directory_id)
-        while (taken := await self._try(new, cluster)) is not None:
-            is_ours = takes_over or taken.incarnation == new.incarnation
-            if is_ours and taken.lease_id and taken.directory_id == new.directory_id != "":
+
+        async def done(attempt: Callable[[], Awaitable[T]]) -> T:
+            if wait is None:
+                return await attempt()
+            return await wait.step("the registration of this broker", attempt)
+
+        ends_s = None if wait is None else wait.ends_s
+        conflict = IdConflict(self._settings, new.directory_id, ends_s)
+        while (taken := await done(partial(self._try, new, cluster))) is not None:
+            is_earlier = takes_over and taken.directory_id == new.directory_id != ""
+            if taken.lease_id and (is_earlier or taken.incarnation == new.incarnation):
                 _log.info("an earlier registration ends", broker=new.broker_id, epoch=taken.epoch)
-                await self._store.revoke_lease(taken.lease_id)
+                await done(partial(self._store.revoke_lease, taken.lease_id))
                 continue
             await conflict.wait(taken, is_final=self.is_alone)
 
     async def _try(self, new: NewRegistration, cluster: Created | None) -> BrokerImage | None:
-        """Make one attempt. Return the broker that has the id, None after a success.
+        """Register. Return the broker that has the id, None after a success.
 
-        Raises LostMetadata if the condition `cluster` does not hold. A stale last registration, or
-        a lease that ends meanwhile, leads to another attempt.
+        A stale last registration, or a lease that ends meanwhile, leads to another attempt. An
+        attempt with an unknown outcome is repeated with the same lease: if the first one has
+        succeeded, or still succeeds, the other one finds this registration. If the outcome is
+        unknown again, raises UnknownOutcome, and the next call continues. Raises LostMetadata if
+        the condition `cluster` does not hold.
         """
         last = self._follower.image.registrations.get(new.broker_id)
         elects = True
         while True:
-            sent_ms = self._boottime_ms()
-            lease = await self._store.lease(self._settings.broker_session_timeout_ms)
-            self._lease = lease
-            if self._exit_monitor is not None:
-                self._exit_monitor.keep(lease.id)
-            write = register(last, new, lease.id)
-            if cluster is not None:
-                write = Write((*write.compare, cluster), write.operations)
-            if elects and lease.ttl_ms == 0:
-                # No other broker uses this store, so the election needs no transaction of its own.
-                write = with_controller(write, new.broker_id, lease.id)
-            result: TxnResult | None = None
+            attempt = self._attempt = self._attempt or await self._granted()
+            write = self._write(last, new, attempt.lease, cluster, elects=elects)
             try:
                 result = await self._store.txn(write.compare, write.operations)
             except LeaseEnded:
+                self._attempt = None
                 continue
             except UnknownOutcome as unknown:
+                if self._unknown_since is not None:
+                    raise
+                self._unknown_since = 0 if last is None else last.revision
                 _log.info("the outcome of the registration is unknown", reason=str(unknown))
-            if result is not None and result.succeeded:
-                self.broker_epoch = result.revision
-                if self._exit_monitor is not None:
-                    self._exit_monitor.registered()
-                # An older image may name leaders that have been replaced since this broker's last
-                # registration ended.
-                await self._follower.reached(result.revision)
-                self.authority.renew(sent_ms, lease.ttl_ms)
+                continue
+            taken = None if result.succeeded else self._taken(result)
+            if result.succeeded or _is_of(taken, new, attempt.lease):
+                await self._registered(result.revision if taken is None else taken.epoch, attempt)
                 return None
-            await self._give_back(lease)
+            self._attempt = None
+            await self._give_back(attempt.lease)
             elects = False
-            found = await self._found(new) if result is None else result.current
-            broker, lasting = found[:2]
             if cluster is not None:
                 await self._present_cluster()
-            if broker is not None:
-                return broker_image(new.broker_id, broker)
-            last = _registration(new.broker_id, lasting)
+            if taken is not None:
+                return taken
+            last = _registration(new.broker_id, result.current[1])
 
-    async def _found(self, new: NewRegistration) -> tuple[Entry | None, ...]:
-        return (
-            await self._store.get(records.broker_key(new.broker_id)),
-            await self._store.get(records.registration_key(new.broker_id)),
-        )
+    async def _granted(self) -> _Attempt:
+        """Return an attempt with a new lease."""
+        sent_ms = self._boottime_ms()
+        lease = self._lease = await self._store.lease(self._settings.broker_session_timeout_ms)
+        if self._exit_monitor is not None:
+            self._exit_monitor.keep(lease.id)
+        return _Attempt(lease, sent_ms)
+
+    def _write(
+        self,
+        last: Registration | None,
+        new: NewRegistration,
+        lease: Lease,
+        cluster: Created | None,
+        *,
+        elects: bool,
+    ) -> Write:
+        """Return the transaction of a registration. `last` is the last one."""
+        if last is not None and self._has_made(last, new.directory_id):
+            # This process still has every record.
+            new = msgspec.structs.replace(new, clean_stop_epoch=last.epoch)
+        write = register(last, new, lease.id)
+        if cluster is not None:
+            write = Write((*write.compare, cluster), write.operations)
+        if elects and lease.ttl_ms == 0:
+            # No other broker uses this store, so the election needs no transaction of its own.
+            write = with_controller(write, new.broker_id, lease.id)
+        return write
+
+    def _has_made(self, last: Registration, directory_id: str) -> bool:
+        """Return True if an attempt with an unknown outcome has made the last registration: it has
+        this broker's directory, which only this process uses."""
+        since = self._unknown_since
+        return since is not None and last.revision > since and last.directory_id == directory_id
+
+    def _taken(self, result: TxnResult) -> BrokerImage | None:
+        """Return the registered broker that a registration has found, None without one."""
+        entry = result.current[0]
+        return None if entry is None else broker_image(self._broker_id, entry)
+
+    async def _registered(self, epoch: int, attempt: _Attempt) -> None:
+        """Act on a success. Return when the image has it."""
+        self.broker_epoch = epoch
+        if self._exit_monitor is not None:
+            self._exit_monitor.registered()
+        # An older image may name leaders that have been replaced since this broker's last
+        # registration ended.
+        await self._follower.reached(epoch)
+        self._attempt, self._unknown_since = None, None
+        self.authority.renew(attempt.sent_ms, attempt.lease.ttl_ms)
+        # The lease may be almost over, or even have ended.
+        if self._boottime_ms() - attempt.sent_ms >= self._settings.broker_heartbeat_interval_ms:
+            self._wakes.set()
 
     async def _give_back(self, lease: Lease) -> None:
         """End a lease that is not needed any more. It would end by itself."""
@@ -375,34 +453,6 @@ def _registration(broker_id: int, entry: Entry | None) -> Registration | None:
     return None if entry is None else registration(broker_id, entry)
 
 
-class _Conflict:
-    """The wait for the end of another broker's registration with the same id."""
-
-    def __init__(self, settings: Settings, broker_id: int, directory_id: str = "") -> None:
-        timeout_s = settings.initial_broker_registration_timeout_ms / 1000
-        self._deadline_s = asyncio.get_running_loop().time() + timeout_s
-        self._broker_id = broker_id
-        self._directory_id = directory_id
-        self._is_logged = False
-
-    async def wait(self, taken: BrokerImage, *, is_final: bool = False) -> None:
-        """Pause before the next look. The first call logs a warning. Raises IdInUse at the end of
-        the timeout, or at once if `is_final`."""
-        left_s = self._deadline_s - asyncio.get_running_loop().time()
-        reason = self._refusal(taken)
-        if is_final or left_s <= 0:
-            raise IdInUse(reason)
-        if not self._is_logged:
-            self._is_logged = True
-            _log.warning("the broker's id is in use", reason=reason)
-        await asyncio.sleep(min(CONFLICT_PAUSE_S, left_s))
-
-    def _refusal(self, taken: BrokerImage) -> str:
-        address = taken.endpoints[0] if taken.endpoints else None
-        at = f" at {address.host}:{address.port}" if address is not None else ""
-        return (
-            f"a broker with id {self._broker_id} is registered already{at}, with the data "
-            f"directory {taken.directory_id or 'of an unknown id'}; this broker has "
-            f"{self._directory_id or 'none'} (directory.id of meta.properties). Give each broker "
-            "another node.id"
-        )
+def _is_of(taken: BrokerImage | None, new: NewRegistration, lease: Lease) -> bool:
+    """Return True if `taken` is the registration of this process with this lease."""
+    return taken is not None and taken.incarnation == new.incarnation and taken.lease_id == lease.id

@@ -8,7 +8,7 @@ from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
 from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.metadata.conditional_writer import ATTEMPTS
 from oncelog_server.metadata.image_follower import ImageFollower
-from oncelog_server.refusal import Refused
+from oncelog_server.refusal import Refused, StoreFailed
 
 
 class ProducerIdBlocks:
@@ -30,7 +30,8 @@ class ProducerIdBlocks:
 
     async def allocate(self, principal: str = "") -> ProducerIdBlock:
         """Allocate a block of producer ids for this broker only. With a `principal`, the block
-        belongs to it, and the image shows this when the method returns. Raises Refused."""
+        belongs to it, and the image shows this when the method returns. Raises StoreFailed if
+        the store fails, Refused if it keeps changing."""
         try:
             for _ in range(ATTEMPTS):
                 block, write = next_block(await self._store.get(records.PRODUCER_IDS), principal)
@@ -40,7 +41,7 @@ class ProducerIdBlocks:
                         await self._follower.reached(result.revision)
                     return block
         except OSError as error:
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            raise StoreFailed(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         raise Refused(
             ErrorCode.REQUEST_TIMED_OUT, "too many brokers allocate producer ids at once: retry"
         )

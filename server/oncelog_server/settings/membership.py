@@ -51,9 +51,10 @@ class MembershipSettings(ImmutableSettings):
     initial_broker_registration_timeout_ms: int = honoured(
         Kind.INT,
         60_000,
-        "How long a start waits for etcd, and for the end of another broker's registration with "
-        "the same node.id. A start does not wait for an earlier process with the same data "
-        "directory.",
+        "How long a start waits for etcd (with oncelog.brokers, for the first broker) in all of "
+        "its steps together, and for the end of another broker's registration with the same "
+        "node.id. The recovery of logs does not count. A start does not wait for an earlier "
+        "process with the same data directory.",
         at_least(0),
     )
     auto_leader_rebalance_enable: bool = honoured(

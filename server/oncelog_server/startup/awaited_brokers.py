@@ -9,6 +9,7 @@ one broker alone.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.records import CLUSTER
 from oncelog_server.config import Settings
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.metadata.store_wait import StoreWait
 from oncelog_server.shared_store.client import SocketStore
 from oncelog_server.storage.layout import METADATA_SOCKET
 
@@ -31,22 +33,13 @@ log = structlog.get_logger("oncelog.broker")
 PAUSE_S: Final = 0.02
 
 
-async def await_first_broker(settings: Settings) -> None:
-    """Return when the first broker serves the metadata. Raises OSError if it does not respond for
-    `initial.broker.registration.timeout.ms`."""
+async def await_first_broker(settings: Settings, wait: StoreWait) -> None:
+    """Return when the first broker serves the metadata. Raises the errors of `StoreWait.step`."""
     assert settings.first_broker is not None
     store = SocketStore(Path(settings.first_broker), METADATA_SOCKET)
-    loop = asyncio.get_running_loop()
-    ends_s = loop.time() + settings.initial_broker_registration_timeout_ms / 1000
     try:
-        while True:
-            try:
-                await store.get(CLUSTER)
-                return
-            except OSError:
-                if loop.time() >= ends_s:
-                    raise
-            await asyncio.sleep(PAUSE_S)
+        look = partial(store.get, CLUSTER)
+        await wait.step("the first broker", look, pause_s=PAUSE_S, is_expected=True)
     finally:
         await store.close()
 

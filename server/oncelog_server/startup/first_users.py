@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,8 @@ from oncelog_protocol.security.scram_credential import (
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.scram_changes import ScramUpsertion
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.metadata.store_wait import StoreWait
+from oncelog_server.refusal import Refused
 
 VARIABLE: Final = "ONCELOG_BOOTSTRAP_USER_FILE"
 SALT_BYTES: Final = 20
@@ -78,21 +81,31 @@ def read_first_users(
     return tuple(users)
 
 
-async def create_first_users(metadata: ClusterMetadata, users: Sequence[FirstUser]) -> None:
+async def create_first_users(
+    metadata: ClusterMetadata, users: Sequence[FirstUser], wait: StoreWait
+) -> None:
     """Create the users. Raises OSError if the credentials cannot be written."""
     # A request alters only one credential of a user.
     for user in users:
-        upsertion = user.upsertion()
-        for name, refused in (
-            await metadata.users.alter_scram_credentials([], [upsertion])
-        ).items():
-            if refused is not None:
-                raise OSError(f"the credential of user {name} could not be written: {refused}")
+        create = partial(_create, metadata, user.upsertion())
+        try:
+            await wait.step(f"the credential of the first user {user.name}", create)
+        except Refused as refused:
+            reason = f"the credential of user {user.name} could not be written: {refused}"
+            raise OSError(reason) from refused
     _log.info(
         "first users created",
         users=sorted({user.name for user in users}),
         file=os.environ.get(VARIABLE, ""),
     )
+
+
+async def _create(metadata: ClusterMetadata, upsertion: ScramUpsertion) -> None:
+    """Create a credential. Raises Refused."""
+    outcomes = await metadata.users.alter_scram_credentials([], [upsertion])
+    for refused in outcomes.values():
+        if refused is not None:
+            raise refused
 
 
 def _user(line: str) -> FirstUser:

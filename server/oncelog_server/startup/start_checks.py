@@ -6,10 +6,8 @@ is a metadata store outside of the data directory: etcd, or the store of the fir
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Final
-
-import structlog
 
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster.image import ClusterImage
@@ -21,6 +19,7 @@ from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.metadata.database import DamagedStore
 from oncelog_server.metadata.founding import NoCluster
+from oncelog_server.metadata.store_wait import StoreWait
 from oncelog_server.storage.layout import (
     META_PROPERTIES,
     METADATA_FILE,
@@ -28,14 +27,10 @@ from oncelog_server.storage.layout import (
 )
 from oncelog_server.strays import Folders, look_at_folders
 
-# Pause before the next attempt to reach a metadata store that does not respond.
-WAIT_S: Final = 0.5
 RESTORE_HINT: Final = (
     "If etcd was lost or restored, stop all brokers and run `oncelog cluster recover` "
     "(docs/cluster.md)"
 )
-
-log = structlog.get_logger("oncelog.broker")
 
 
 class _OlderStore(ValueError):
@@ -45,8 +40,9 @@ class _OlderStore(ValueError):
 class StartChecks:
     """The checks of one start. The data directory of `environment` is already locked."""
 
-    def __init__(self, settings: Settings, environment: Environment) -> None:
+    def __init__(self, settings: Settings, environment: Environment, wait: StoreWait) -> None:
         self._settings = settings
+        self._wait = wait
         self._environment = environment
         self._directory = environment.directory
 
@@ -56,7 +52,7 @@ class StartChecks:
         `meta` are the properties of the directory. A new directory, without them, may get a new
         cluster. Raises NeedsRecovery if the store is damaged, or if the store of an existing
         directory has no cluster. Raises ValueError if a store elsewhere is not that of the
-        directory.
+        directory. Raises the errors of `StoreWait.step`.
         """
         seen = self._seen_revision()
         try:
@@ -71,10 +67,12 @@ class StartChecks:
             exit_monitor=self._environment.exit_monitor(self._settings),
         )
         try:
-            await self._load(metadata, founds=meta is None)
+            load = partial(metadata.load, founds=meta is None)
+            await self._wait.step("the metadata of the cluster", load)
             if meta is None or meta.cluster_id == metadata.image.cluster_id:
                 self._check_age(metadata.image, seen)
-            return metadata, await metadata.producer_ids.next_id()
+            next_id = metadata.producer_ids.next_id
+            return metadata, await self._wait.step("the next producer id", next_id)
         except (NoCluster, _OlderStore) as error:
             if not self._is_elsewhere:
                 raise self._damaged(error) from error
@@ -86,23 +84,10 @@ class StartChecks:
             if self._is_elsewhere:
                 raise
             raise self._damaged(error) from error
-
-    async def _load(self, metadata: ClusterMetadata, *, founds: bool) -> None:
-        """Load the metadata. Wait for a store elsewhere that does not respond, for as long as Kafka
-        waits for its controllers. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        ends_s = loop.time() + self._settings.initial_broker_registration_timeout_ms / 1000
-        is_logged = False
-        while True:
-            try:
-                return await metadata.load(founds=founds)
-            except OSError as error:
-                if not self._is_elsewhere or loop.time() >= ends_s:
-                    raise
-                if not is_logged:
-                    is_logged = True
-                    log.warning("the broker waits for its metadata", reason=str(error))
-            await asyncio.sleep(WAIT_S)
+        except OSError:
+            if self._is_elsewhere:
+                await metadata.stop()
+            raise
 
     @property
     def _is_elsewhere(self) -> bool:

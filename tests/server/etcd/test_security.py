@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from oncelog_protocol.tls.contexts import client_context
-from oncelog_server.cluster.store import Put
+from oncelog_server.cluster.store import FinalFailure, Put
 from oncelog_server.etcd.members import NewContext
 from oncelog_server.etcd.store import EtcdStore
 from tests.harness.certificates import Certificates, Identity
@@ -118,7 +118,7 @@ async def test_a_watch_that_begins_with_an_ended_token_logs_in_again(secured: Se
 
 async def test_a_wrong_password_is_an_error(secured: Secured) -> None:
     async with opened(secured.url, password="other") as store:
-        with pytest.raises(OSError, match="authentication failed"):
+        with pytest.raises(FinalFailure, match="authentication failed"):
             await store.get("a")
         with pytest.raises(OSError, match="authentication failed"):
             await store.txn((), [Put("a", b"")])
@@ -128,7 +128,7 @@ async def test_a_wrong_password_is_an_error(secured: Secured) -> None:
 
 async def test_a_store_without_a_login_is_refused(secured: Secured) -> None:
     async with opened(secured.url) as store:
-        with pytest.raises(OSError, match="user name is empty"):
+        with pytest.raises(FinalFailure, match="user name is empty"):
             await store.get("a")
         with pytest.raises(OSError, match="user name is empty"):
             await store.txn((), [Put("a", b"")])
@@ -160,7 +160,7 @@ async def test_both_sides_check_certificates(etcd_program: str, tmp_path: Path) 
             await check_store(store)
         context = trusting(certificates, named)
         async with opened(*etcd.urls, context=context, password=PASSWORD) as store:
-            with pytest.raises(OSError, match="CommonName"):
+            with pytest.raises(FinalFailure, match="CommonName"):
                 await store.get("a")
         elsewhere = tmp_path / "other"
         elsewhere.mkdir()
@@ -172,8 +172,8 @@ async def test_both_sides_check_certificates(etcd_program: str, tmp_path: Path) 
             refused, refusing = await asyncio.gather(
                 without.get("a"), store.get("a"), return_exceptions=True
             )
-            assert isinstance(refused, OSError)
-            assert isinstance(refusing, OSError)
+            assert isinstance(refused, FinalFailure)
+            assert isinstance(refusing, FinalFailure)
             assert "the certificate of the peer is not valid" in str(refusing)
 
 

@@ -22,6 +22,7 @@ from oncelog_server.cluster.store import (
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.metadata import membership
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.metadata.membership import DirectoryFacts
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 from tests.server.metadata.brokers import (
@@ -424,7 +425,8 @@ async def test_b10_another_directory_registers_when_the_lease_has_ended(brokers:
 
 
 class Unsure(MemoryStore):
-    """A store that loses the response to a registration, after or before carrying it out."""
+    """A store that loses the response to a registration, after or before carrying it out. "with the
+    lease": after the end of its lease."""
 
     lost = ""
 
@@ -437,20 +439,47 @@ class Unsure(MemoryStore):
         if lost == "before":
             raise UnknownOutcome("no response")
         result = await super().txn(compare, operations)
-        if lost == "after":
+        if lost == "with the lease":
+            self.end_all_leases()
+        if lost:
             raise UnknownOutcome("no response")
         return result
 
+    @property
+    def leases(self) -> list[int]:
+        return list(self._leases)
+
 
 @pytest.mark.parametrize("lost", ["before", "after"])
-async def test_b13_a_registration_with_an_unknown_outcome_is_made_once_more(lost: str) -> None:
-    """The response to a transaction that was carried out can be lost."""
+async def test_b13_a_registration_with_an_unknown_outcome_is_made_once(lost: str) -> None:
+    """The response to a transaction that was carried out can be lost. The broker used to end such a
+    registration and to make another one."""
     brokers = Brokers()
     brokers.store = store = Unsure(now_ms=brokers.clock)
     store.lost = lost
     metadata = await brokers.start(1)
-    assert metadata.image.brokers[1].epoch == metadata.membership.broker_epoch
-    assert metadata.image.brokers[1].lease_id == metadata.membership.lease_id
+    broker = metadata.image.brokers[1]
+    assert broker.epoch == metadata.membership.broker_epoch
+    assert broker.lease_id == metadata.membership.lease_id
+    assert metadata.image.registrations[1].epoch == broker.epoch
+    assert (broker.kept_epochs, store.leases) == ((), [broker.lease_id])
+    await brokers.stop()
+
+
+async def test_b13_a_registration_with_an_ended_lease_and_unknown_outcome_is_known_as_own() -> None:
+    """The response is lost, and the lease ends before the next attempt. The broker knows without
+    the id of a boot that its directory has every record of both earlier registrations."""
+    brokers = Brokers()
+    brokers.store = store = Unsure(now_ms=brokers.clock)
+    stopped = await brokers.start(1, facts(1, boot=""))
+    first = stopped.membership.broker_epoch
+    brokers.all.remove(stopped)
+    await stopped.stop()
+    store.lost = "with the lease"
+    again = DirectoryFacts("directory-1", clean_stop_epoch=first)
+    broker = (await brokers.start(1, again)).image.brokers[1]
+    assert len(broker.kept_epochs) == 2
+    assert broker.kept_epochs[0] == first
     await brokers.stop()
 
 

@@ -124,6 +124,7 @@ class Connection(asyncio.Protocol):
     async def _respond(self, request: Request) -> None:
         member, faults = self._member, self._member.faults
         member.requests.append(request.path)
+        member.on_request(request.path)
         fault = faults.take(request.path)
         await faults.awake.passed()
         if faults.delay_s:

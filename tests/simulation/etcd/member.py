@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 from tests.simulation.etcd.connection import Connection
@@ -24,6 +25,10 @@ LEADERLESS: Final[dict[str, Failure]] = {
 }
 
 
+def _ignore(path: str) -> None:
+    pass
+
+
 class SimMember:
     """A member. `port` is its port, also after a restart."""
 
@@ -36,6 +41,8 @@ class SimMember:
         self.connections: dict[Connection, None] = {}
         # The paths of all requests, in their order.
         self.requests: list[str] = []
+        # Called with the path of each request, before its faults take effect.
+        self.on_request: Callable[[str], None] = _ignore
         self._server: Any = None
 
     @property
