@@ -234,12 +234,12 @@ async def test_a_start_with_a_registration_does_not_say_that_it_has_stopped_clea
     monkeypatch.setattr(found, "txn", loses_registration)
     with pytest.raises(StoreSilent, match="awaited the registration of this broker"):
         await broker.start()
-    assert CLEAN_SHUTDOWN not in content(tmp_path)
-    assert broker.metadata.membership.may_be_registered
     monitor = broker.metadata.membership._exit_monitor
     assert monitor is not None
     await monitor.close()
     environment.close()
+    assert CLEAN_SHUTDOWN not in content(tmp_path)
+    assert broker.metadata.membership.may_be_registered
 
 
 async def test_a_restarted_broker_leads_only_when_the_controller_has_confirmed_it(
