@@ -55,6 +55,7 @@ PROCESSES: Final[dict[str, str | None]] = {
     "tests/client/test_hijacked_copiers.py": KAFKA_CLIENT,
     "tests/client/test_mixed_groups.py": KAFKA_CLIENT,
     "tests/client/test_otel.py": KAFKA_CLIENT,
+    "tests/client/test_reset_by_duration.py": KAFKA_CLIENT,
     "tests/client/test_secured_kafka.py": KAFKA_CLIENT,
     "tests/client/test_send_encoded.py": KAFKA_CLIENT,
     "tests/client/test_serializers.py": KAFKA_CLIENT,
