@@ -56,19 +56,25 @@ def connect(host: str, port: int, deadline_s: float) -> Plain:
     left as its timeout. Raises the OSError of the last address, and TimeoutError."""
     # A text would be encoded by a codec that takes a tenth of the time of a check to import.
     name = host.encode() if host.isascii() else host
-    addresses = _socket.getaddrinfo(name, port, 0, _socket.SOCK_STREAM)
-    for last, (family, kind, protocol, _, address) in enumerate(addresses, 1 - len(addresses)):
-        connection = Plain(family, kind, protocol)
+    failure: OSError = TimeoutError()
+    for family, kind, protocol, _, address in _socket.getaddrinfo(
+        name, port, 0, _socket.SOCK_STREAM
+    ):
+        try:
+            # The system may have no sockets of this family: IPv6 can be switched off.
+            connection = Plain(family, kind, protocol)
+        except OSError as error:
+            failure = error
+            continue
         try:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 raise TimeoutError
             connection.settimeout(left_s)
             connection.connect(address)
-        except OSError:
+        except OSError as error:
             connection.close()
-            if not last:
-                raise
+            failure = error
         else:
             return connection
-    raise OSError(f"no address of {host}")
+    raise failure

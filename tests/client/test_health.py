@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import _socket
 import socket
 import struct
+import time
 from contextlib import suppress
 from threading import Thread
 
 import pytest
 
+from oncelog_client.bare_connection import connect
 from oncelog_client.health import Condition, NoResponse, _exchange, check
 from oncelog_client.listener_addresses import Address
 from oncelog_protocol.codecs import decoder, encoder
@@ -19,6 +22,9 @@ from oncelog_protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+
+# No such family of addresses exists.
+_NO_SUCH_FAMILY = 12_345
 
 
 def encoded(response: ApiVersionsResponse) -> bytes:
@@ -111,3 +117,26 @@ def test_a_listener_that_closes_at_once_is_not_called_a_listener_without_tls(
 def test_other_bytes_are_no_response(body: bytes) -> None:
     with pytest.raises(NoResponse, match="not the response of a broker"):
         exchanged(body)
+
+
+class NoFamily:
+    """A resolver. Its first address has a family that the system does not have."""
+
+    def __init__(self, *after: tuple[str, int]) -> None:
+        self._after = after
+
+    def __call__(self, *_: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        families = [(_NO_SUCH_FAMILY, ("::1", 9)), *((socket.AF_INET, to) for to in self._after)]
+        return [(int(family), socket.SOCK_STREAM, 0, "", to) for family, to in families]
+
+
+def test_an_address_without_sockets_of_its_family_does_not_end_the_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`localhost` is an address of IPv6 first, which a container may have switched off."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setattr(_socket, "getaddrinfo", NoFamily(listener.getsockname()))
+        connect("localhost", 9, time.monotonic() + 60).close()
+        monkeypatch.setattr(_socket, "getaddrinfo", NoFamily())
+        with pytest.raises(OSError, match="not supported"):
+            connect("localhost", 9, time.monotonic() + 60)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 CHECK: Final = "etcd members"
 ENDPOINTS: Final = "oncelog.etcd.endpoints"
 DEFAULT_PORT: Final = 2379
+# Less than the time after which a check counts as late (`SILENCE_S` in timed_checks.py).
 TIMEOUT_S: Final = 1.5
 _HEALTHY: Final = b'"health":"true"'
 

@@ -45,7 +45,8 @@ _FIRST_CALLS: Final = {
 }
 _OF_BROKER: Final = "describeProducers(api=DESCRIBE_PRODUCERS)"
 _OF_MARKER: Final = "abortTransaction(api=METADATA)"
-_RUN_OURS: Final = ("find-hanging", "abort", "forceTerminateTransaction")
+# After their look, these run our command. A sub-command that is not in _ACTIONS only runs it.
+_RUN_OURS: Final = ("find-hanging", "abort")
 # A new topic is known to every broker within this time. Kafka's tool waits for an unknown topic
 # as long as for a leader: default.api.timeout.ms, a minute.
 _UNKNOWN_TOPIC_MS: Final = 5_000

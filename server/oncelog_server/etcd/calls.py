@@ -93,11 +93,10 @@ class Calls:
 
     def _of_all(self, failure: OSError, latest: Mapping[Member, OSError]) -> OSError:
         """Return the failure of a call. It is final only if all members fail in this way."""
-        finals = [each for each in latest.values() if isinstance(each, FinalFailure)]
-        is_final = len(finals) == len(self._members)
-        return (
-            failure if is_final or not isinstance(failure, FinalFailure) else OSError(str(failure))
-        )
+        finals = sum(isinstance(each, FinalFailure) for each in latest.values())
+        if isinstance(failure, FinalFailure) and finals < len(self._members):
+            return OSError(str(failure))
+        return failure
 
     async def stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of a watch at the present member. Ends only by an exception: OSError, or
