@@ -154,7 +154,7 @@ def new_services(
             settings.node_id,
             transactions.add_partitions,
             transactions.coordinator_of,
-            other_brokers.adding.add,
+            lambda broker_id, command: other_brokers.adding.add(broker_id, command),
         ),
         adding_retry=AddingRetry(
             base.clock.monotonic_ms,

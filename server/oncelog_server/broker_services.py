@@ -46,7 +46,8 @@ class Spawn(Protocol):
     def __call__(self, work: Coroutine[Any, Any, T], /) -> Deferred[T]: ...
 
 
-@dataclass(slots=True)
+# Nothing compares or prints services. Methods for that would take 1 ms of each start.
+@dataclass(slots=True, eq=False, repr=False)
 class BrokerServices:
     """The services that handlers use.
 

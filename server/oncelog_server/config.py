@@ -7,6 +7,7 @@ HONOURED, ACCEPTED (without effect) and REFUSED.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -204,7 +205,7 @@ def _judge_unknown(
     environment, because other programs have variables there too.
     """
     name = assignment.name
-    if GONE.fullmatch(name):
+    if re.fullmatch(GONE, name):
         warnings.append(f"{name} ({assignment.source}): Kafka 4 has no such setting, ignored")
         return
     near = nearest_name(name)

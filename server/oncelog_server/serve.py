@@ -11,6 +11,7 @@ import socket
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -117,6 +118,7 @@ def run_process(
     # A start makes no garbage: collections would take a twentieth of its time.
     gc.disable()
     _keep_rich_out()
+    _import_msgspec()
     from oncelog_server.config import SettingsError, load_settings
     from oncelog_server.observe.logs import configure_logs
     from oncelog_server.settings.machine import member_settings
@@ -183,6 +185,21 @@ def _keep_rich_out() -> None:
     The import takes a fifth of the start, and the log does not need it.
     """
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # None makes the import fail
+
+
+def _import_msgspec() -> None:
+    """Import msgspec without typing_extensions, which it uses if it is installed.
+
+    That import takes 3 ms and 0.6 MB, and serves Pythons older than those of the broker.
+    """
+    name = "typing_extensions"
+    if name in sys.modules:
+        return
+    sys.modules[name] = None  # type: ignore[assignment]  # None makes the import fail
+    try:
+        import_module("msgspec")
+    finally:
+        del sys.modules[name]
 
 
 def _take_all_descriptors() -> None:

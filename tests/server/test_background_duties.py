@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import structlog
+from msgspec.structs import replace
 
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
@@ -137,7 +137,7 @@ def test_a_failing_duty_does_not_stop_other_duties_or_its_own_next_run(tmp_path:
     producer = world.producer(timeout_ms=1_000)
     world.produce(producer, A0, 0)
     failing = world.partitions[A1]
-    config = replace(failing.config, flush_ms=None)  # type: ignore[arg-type]  # the flush fails
+    config = replace(failing.config, flush_ms=None)  # the flush fails
     failing._log.config = config
     write(world, A1)
     world.timers.advance(5 * FLUSH_CHECK_MS)

@@ -79,6 +79,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         "oncelog_server.links.coordinator_calls",
         "oncelog_server.links.fetcher",
         "oncelog_server.links.link_security",
+        "oncelog_server.links.partition_adding",
         "oncelog_server.metadata.barrier",
         "oncelog_server.metadata.isr_writes",
         "oncelog_server.metadata.user_writes",
@@ -106,6 +107,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         "oncelog_server.transaction.remote",
         "rich",
         "shutil",
+        "typing_extensions",
         "zipfile",
     ],
 )

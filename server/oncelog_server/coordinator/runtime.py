@@ -11,10 +11,11 @@ is pure: the partition writes the records, and calls back when the high watermar
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from operator import itemgetter
 from typing import Generic, Protocol, TypeVar
+
+import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch, build_single_record_batch
@@ -61,8 +62,7 @@ class ReplayAt(Enum):
     COMMIT = "commit"
 
 
-@dataclass(slots=True)
-class LoadedShard(Generic[S]):
+class LoadedShard(msgspec.Struct, Generic[S]):
     """A shard in service, and the partition that has its records."""
 
     partition: Partition

@@ -16,11 +16,11 @@ from oncelog_server.links.client_ids import (
     markers_client_id,
 )
 from oncelog_server.links.markers import RemoteMarkers
-from oncelog_server.links.partition_adding import RemoteAdding
 
 if TYPE_CHECKING:
     from oncelog_server.links.coordinator_calls import RemoteCalls
     from oncelog_server.links.link_security import LinkSecurity
+    from oncelog_server.links.partition_adding import RemoteAdding
 
 
 def _do_nothing() -> None:
@@ -48,11 +48,17 @@ class OtherBrokers:
             return found
 
         of_markers = links(markers_client_id(broker_id))
-        of_adding = links(adding_client_id(broker_id))
+        self._of_adding = links(adding_client_id(broker_id))
         self._of_calls = links(calls_client_id(broker_id))
-        self._links = (of_markers, of_adding, self._of_calls)
+        self._links = (of_markers, self._of_adding, self._of_calls)
         self.markers = RemoteMarkers(of_markers)
-        self.adding = RemoteAdding(of_adding)
+
+    @cached_property
+    def adding(self) -> RemoteAdding:
+        # A single broker adds no partitions to the transactions of other coordinators.
+        from oncelog_server.links.partition_adding import RemoteAdding
+
+        return RemoteAdding(self._of_adding)
 
     @cached_property
     def calls(self) -> RemoteCalls:

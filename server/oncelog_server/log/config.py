@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 UNLIMITED: Final = (1 << 63) - 1
 
@@ -18,8 +19,7 @@ CREATE_TIME: Final = "CreateTime"
 LOG_APPEND_TIME: Final = "LogAppendTime"
 
 
-@dataclass(frozen=True, slots=True)
-class LogConfig:
+class LogConfig(msgspec.Struct, frozen=True):
     """The settings of one log (Kafka's LogConfig). Sizes are in bytes, times in ms.
 
     `validate_records` is a setting that Kafka does not have (`oncelog.validate.records`): if True,

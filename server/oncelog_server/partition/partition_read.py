@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from oncelog_server.log.results import FileRange
 from oncelog_server.log.txn_index import AbortedTransaction
 
 
-@dataclass(slots=True)
-class PartitionRead:
+class PartitionRead(msgspec.Struct):
     """The part of a Fetch response for one partition. The offsets are those at the time of the
     read."""
 

@@ -6,7 +6,7 @@ unchanged. A row is a name, a type, Kafka's default and its importance.
 
 from __future__ import annotations
 
-import re
+from typing import Final
 
 from oncelog_server.settings.table import Importance, Kind, Unhonoured, unhonoured
 
@@ -232,7 +232,7 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
 
 # Settings that Kafka 4 removed. Older files still hold them: Kafka 4 ignores them, and so does this
 # broker, with a warning.
-GONE = re.compile(
+GONE: Final = (
     r"zookeeper\..*|password\.encoder\..*|kafka\.csv\.metrics\..*|confluent\..*"
     r"|inter\.broker\.protocol\.version|log\.message\.format\.version"
     r"|log\.message\.downconversion\.enable|log\.message\.timestamp\.difference\.max\.ms"

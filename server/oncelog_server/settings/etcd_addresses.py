@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-_URL: Final = re.compile(
-    r"(?P<scheme>https?)://(?P<host>\[[0-9a-fA-F:.]+\]|[^\[\]/:@\s]+):(?P<port>\d{1,5})/?"
-)
+_URL: Final = r"(?P<scheme>https?)://(?P<host>\[[0-9a-fA-F:.]+\]|[^\[\]/:@\s]+):(?P<port>\d{1,5})/?"
 
 
 class EtcdAddress(NamedTuple):
@@ -33,7 +31,7 @@ def parse_addresses(urls: Sequence[str]) -> tuple[EtcdAddress, ...]:
     occurs twice."""
     addresses: list[EtcdAddress] = []
     for url in urls:
-        form = _URL.fullmatch(url.strip())
+        form = re.fullmatch(_URL, url.strip())
         if form is None or not 0 < int(form["port"]) < 65536:
             raise ValueError(f"{url!r} is not http://host:port or https://host:port")
         host = form["host"].strip("[]")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-_FORM: Final = re.compile(
+_FORM: Final = (
     r"(?P<name>[^:]+):(?P<partitions>\d{1,6})(:(?P<replicas>\d{1,5})(:(?P<policy>[a-z]+))?)?"
 )
 
@@ -26,7 +26,7 @@ def parse_first_topics(texts: Sequence[str]) -> list[FirstTopic]:
     twice."""
     topics: dict[str, FirstTopic] = {}
     for text in texts:
-        form = _FORM.fullmatch(text.strip())
+        form = re.fullmatch(_FORM, text.strip())
         if form is None or not int(form["partitions"]) or form["replicas"] in ("0", ""):
             raise ValueError(
                 f"{text!r} is not name:partitions[:replicas[:cleanup.policy]], such as orders:3"

@@ -12,7 +12,7 @@ from oncelog_server.storage.layout import OTHER_BROKERS
 if TYPE_CHECKING:
     from oncelog_server.settings.model import Settings
 
-_PORT: Final = re.compile(r":(\d+)$")
+_PORT: Final = r":(\d+)$"
 LAST_PORT: Final = 65_535
 
 # Kafka's defaults are for three machines. Brokers of one machine fail together.
@@ -70,13 +70,13 @@ def last_port(settings: Settings) -> int:
 
 def _ports(settings: Settings) -> set[int]:
     """Return the ports of the first broker. A port of 0 is a free port for each broker."""
-    listeners = (_PORT.search(listener) for listener in settings.listeners)
+    listeners = (re.search(_PORT, listener) for listener in settings.listeners)
     ports = {int(found[1]) for found in listeners if found is not None}
     return {port for port in (*ports, settings.oncelog_metrics_port) if port > 0}
 
 
 def _moved(listeners: Sequence[str], by: int) -> tuple[str, ...]:
     return tuple(
-        _PORT.sub(lambda found: f":{int(found[1]) + by if int(found[1]) else 0}", listener)
+        re.sub(_PORT, lambda found: f":{int(found[1]) + by if int(found[1]) else 0}", listener)
         for listener in listeners
     )

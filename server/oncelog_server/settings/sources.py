@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -22,7 +23,7 @@ FROM_ARGUMENT = "--set"
 
 # Variables of Kafka's image and scripts, those that Kubernetes sets for a service "kafka", and
 # oncelog's own for injected faults and for the first users.
-_NOT_SETTINGS = re.compile(
+_NOT_SETTINGS: Final = (
     r"(VERSION|HOME|HEAP_OPTS?|OPTS|JVM_\w+|GC_LOG_OPTS|JMX_\w+|DEBUG|DEBUG_\w+|MODE"
     r"|LOG4J_\w+|TOOLS_LOG4J_\w+|(KRAFT_)?CLUSTER_ID|ENABLE_KRAFT|BOOTSTRAP_SERVER"
     r"|FAIL_AT|SYNC_DELAY_MS|BOOTSTRAP_USER_FILE"
@@ -97,7 +98,7 @@ def from_environment(
     for prefix in (KAFKA_PREFIX, BITNAMI_PREFIX, OUR_PREFIX):
         for variable, text in sorted(environment.items()):
             rest = variable.removeprefix(prefix)
-            if rest == variable or not rest or _NOT_SETTINGS.fullmatch(rest):
+            if rest == variable or not rest or re.fullmatch(_NOT_SETTINGS, rest):
                 continue
             if variable in VARIABLES:
                 continue

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any, Final, cast
 
 import msgspec
@@ -119,7 +118,7 @@ def _throttled_replicas(name: str, doc: str) -> Setting:
     Kafka's ThrottledReplicaListValidator."""
 
     def check(value: tuple[str, ...]) -> None:
-        if value != ("*",) and not all(map(_REPLICA.fullmatch, value)):
+        if value != ("*",) and not all(re.fullmatch(_REPLICA, replica) for replica in value):
             raise InvalidValue(
                 f"Invalid value [{', '.join(value)}] for configuration {name}: {name} must be the "
                 "literal '*' or a list of replicas in the following format: "
@@ -129,7 +128,7 @@ def _throttled_replicas(name: str, doc: str) -> Setting:
     return Setting(name, Kind.LIST, (), doc, check)
 
 
-_REPLICA: Final = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
+_REPLICA: Final = r"[0-9]{1,10}:[0-9]{1,10}"
 # Topic settings without a broker setting.
 _THROTTLES = (
     _throttled_replicas(
@@ -245,7 +244,7 @@ def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
     values["index.interval.bytes"] = interval
     values["validate.records"] = settings.oncelog_validate_records
     return LogConfig(
-        **{field.name: values[field.name.replace("_", ".")] for field in fields(LogConfig)}
+        **{name: values[name.replace("_", ".")] for name in LogConfig.__struct_fields__}
     )
 
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.features import TRANSACTION_POINTER_RECORD_TYPE
@@ -68,8 +69,7 @@ _NONE_LEFT: Final[set[TopicPartition]] = set()
 _POINTER_TYPE: Final = TRANSACTION_POINTER_RECORD_TYPE.to_bytes(2)
 
 
-@dataclass(slots=True)
-class LiveTransaction:
+class LiveTransaction(msgspec.Struct):
     """A transactional id with its state in memory."""
 
     metadata: TransactionMetadata
@@ -79,9 +79,9 @@ class LiveTransaction:
     # Time (monotonic ms) of the abort by timeout. The timeout starts with the first partition.
     deadline_ms: int | None = None
     # Partitions without their marker. Empty except in PREPARE_*.
-    markers_left: set[TopicPartition] = field(default_factory=lambda: _NONE_LEFT)
+    markers_left: set[TopicPartition] = msgspec.field(default_factory=lambda: _NONE_LEFT)
     # Parked EndTxn responses. They wait until the transaction is complete.
-    waiting: list[Deferred[TransactionResult]] = field(default_factory=list)
+    waiting: list[Deferred[TransactionResult]] = msgspec.field(default_factory=list)
     # The client of the present producer, if this coordinator knows the client.
     client: Client | None = None
     fences: tuple[Fence, ...] = ()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord

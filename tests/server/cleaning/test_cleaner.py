@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from oncelog_protocol.records.batch import build_batch, read_records, split_batches
 from oncelog_protocol.records.record import NewRecord
@@ -71,7 +72,7 @@ def test_the_next_log_is_searched_in_steps_if_there_are_very_many() -> None:
     cleaning = Cleaning()
     for number in range(count):
         compacted = cleaning.world._open(TopicPartition("wide", number))
-        compacted.reconfigure(replace(compacted.config, cleanup_policy=frozenset({DELETE})))
+        compacted.reconfigure(structs.replace(compacted.config, cleanup_policy=frozenset({DELETE})))
         cleaning.partitions.add(compacted)
     calls = Calls()
     assert at_its_end(calls.counted(cleaning.cleaner._find())) is None
@@ -90,7 +91,7 @@ def test_the_next_log_is_searched_in_steps_if_there_are_very_many() -> None:
 def test_a_log_that_is_not_to_be_compacted_yet_is_left_alone(changes: dict[str, Any]) -> None:
     cleaning = Cleaning()
     compacted = cleaning.compact(A0)
-    compacted.reconfigure(replace(compacted.config, **changes))
+    compacted.reconfigure(structs.replace(compacted.config, **changes))
     write(compacted, 100)
     before = size(compacted)
     cleaning.run(3 * BACKOFF_MS)
@@ -153,7 +154,9 @@ def test_a_change_of_a_log_during_its_pass_ends_only_that_pass(after: int) -> No
             compacted._log.rename_directory("a-0.deleted")
             world.files.remove(["a-0.deleted"])
         elif event == "reconfigured":
-            compacted.reconfigure(replace(compacted.config, cleanup_policy=frozenset({DELETE})))
+            compacted.reconfigure(
+                structs.replace(compacted.config, cleanup_policy=frozenset({DELETE}))
+            )
         elif event == "retention":
             compacted._log.delete_records_before(
                 compacted._log.segments[-1].base_offset, world.wall()
@@ -202,7 +205,7 @@ def test_a_deleted_key_stays_deleted_when_retention_is_faster_than_a_pass(
     write(compacted, 40)
     compacted._log.roll(world.wall())
     compacted.reconfigure(
-        replace(
+        structs.replace(
             compacted.config, cleanup_policy=frozenset(policy), segment_bytes=6_000,
             delete_retention_ms=delete_retention_ms,
         )
@@ -222,7 +225,7 @@ def test_a_deleted_key_stays_deleted_when_retention_is_faster_than_a_pass(
     cleaning.run(20_000)
     write(compacted, 40)
     compacted._log.roll(world.wall())
-    compacted.reconfigure(replace(compacted.config, min_cleanable_dirty_ratio=0.0))
+    compacted.reconfigure(structs.replace(compacted.config, min_cleanable_dirty_ratio=0.0))
     cleaning.run(20_000)
     assert cleaning.checkpoint() == {A0: compacted._log.segments.active.base_offset}
     assert b"stale" not in values_of(compacted, b"deleted"), "the deleted key is back"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from oncelog_protocol.records.batch import build_batch, read_records, split_batches
 from oncelog_protocol.records.record import NewRecord
@@ -64,7 +65,7 @@ def test_each_policy_alone_and_both_together_keep_the_right_records(
     cleaning = Cleaning(world, replace(SETTINGS, log_cleaner_backoff_ms=backoff_ms))
     compacted = cleaning.compact(A0)
     compacted.reconfigure(
-        replace(
+        structs.replace(
             compacted.config, cleanup_policy=frozenset(policy), segment_bytes=SEGMENT_BYTES,
             retention_ms=3 * DAY_MS + DAY_MS // 2, min_cleanable_dirty_ratio=0.0,
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import structlog
+from msgspec import structs
 
 from oncelog_server.cleaning import cleaner
 from oncelog_server.cleaning.cleaner import AFTER_PROBE_MS
@@ -174,7 +175,7 @@ def test_d6_a_log_with_nothing_left_to_clean_ends_its_refused_work(
     with structlog.testing.capture_logs() as events:
         cleaning.run(BACKOFF_MS)
         assert len(cleaning.refused) == 1
-        compacted.reconfigure(replace(compacted.config, min_cleanable_dirty_ratio=1.0))
+        compacted.reconfigure(structs.replace(compacted.config, min_cleanable_dirty_ratio=1.0))
         cleaning.run(RETRY_MS)
     assert len(cleaning.refused) == 0
     assert [event["event"] for event in events] == ["disk refused", "disk takes it again"]
@@ -248,7 +249,7 @@ def test_d6_a_log_that_the_search_finds_corrupt_ends_only_its_own_refused_work(
 def test_d6_a_log_that_is_not_compacted_any_more_ends_its_refused_work() -> None:
     cleaning = refused_once()
     compacted = cleaning.world.partitions[A0]
-    compacted.reconfigure(replace(compacted.config, cleanup_policy=frozenset({DELETE})))
+    compacted.reconfigure(structs.replace(compacted.config, cleanup_policy=frozenset({DELETE})))
     cleaning.run(RETRY_MS)
     assert (len(cleaning.refused), cleaning.cleaner.uncleanable_count) == (0, 0)
 

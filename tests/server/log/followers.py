@@ -4,7 +4,8 @@ logs."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from oncelog_protocol.records.batch import patch_offsets, split_batches
 from oncelog_server.log.config import LogConfig

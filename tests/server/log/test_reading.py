@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from oncelog_protocol.records.batch import read_header
 from oncelog_server.log.config import LONGEST_INTERVAL, LogConfig

@@ -6,11 +6,11 @@ import queue
 import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from oncelog_protocol.records.batch import split_batches
 from oncelog_server.log.config import LogConfig

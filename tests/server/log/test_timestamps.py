@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from oncelog_server.log.config import LogConfig
 from tests.server.log.driver import MANY, NOW_MS, Driver

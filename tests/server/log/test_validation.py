@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from crc32c import crc32c
+from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch, read_header, read_records

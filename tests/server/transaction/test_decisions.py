@@ -3,9 +3,8 @@ messages for refused requests."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction.caller import Client

@@ -9,9 +9,11 @@ code that is independent of the server.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar, overload
+
+from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from oncelog_protocol.records.batch import BatchHeader, build_batch, read_records, split_batches
 from oncelog_protocol.records.record import NewRecord, Record

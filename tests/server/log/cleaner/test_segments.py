@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from oncelog_server.log.aborted import AbortedTransactions
 from oncelog_server.log.cleaner.cleanable import cleanable
