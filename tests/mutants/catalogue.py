@@ -1,7 +1,8 @@
 """All named mutants. This module defines those that change the server on one broker. The other
 mutants come from `access.py` (access rules), `authentication.py`, `broker_settings.py` (dynamic
-settings, throttles, features), `elections.py` (ISR and elections), `machine.py` (several brokers on
-one machine), `owners.py` (producer ids of principals), `quotas.py`, `reassignments.py`,
+settings, throttles, features), `elections.py` (ISR and elections), `follower_reads.py` (the
+partitions that a follower's Fetch reads), `frames.py` (buffers of requests), `machine.py` (several
+brokers on one machine), `owners.py` (producer ids of principals), `quotas.py`, `reassignments.py`,
 `remote_groups.py`, `replication.py`, `self_fencing.py`, `situations.py` (defects that only a
 special situation shows), `sink.py` (the Spark sink), `starting.py` and `stopping.py` (the start and
 the stop of a broker).
@@ -15,6 +16,8 @@ from tests.mutants.access import ACCESS_MUTANTS
 from tests.mutants.authentication import AUTHENTICATION_MUTANTS
 from tests.mutants.broker_settings import BROKER_SETTINGS_MUTANTS
 from tests.mutants.elections import ELECTION_MUTANTS
+from tests.mutants.follower_reads import FOLLOWER_READ_MUTANTS
+from tests.mutants.frames import FRAME_MUTANTS
 from tests.mutants.machine import MACHINE_MUTANTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.owners import OWNER_MUTANTS
@@ -318,6 +321,8 @@ MUTANTS: Final = (
     *AUTHENTICATION_MUTANTS,
     *BROKER_SETTINGS_MUTANTS,
     *ELECTION_MUTANTS,
+    *FOLLOWER_READ_MUTANTS,
+    *FRAME_MUTANTS,
     *MACHINE_MUTANTS,
     *OWNER_MUTANTS,
     *QUOTA_MUTANTS,

@@ -44,8 +44,7 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, error: Exception | None) -> None:
-        kind = FinalFailure if refuses_certificate(error) else ConnectionResetError
-        self._lost = kind(_CLOSED if error is None else f"{_CLOSED}: {error}")
+        self._lost = _loss(error)
         self._wake()
 
     def _wake(self) -> None:
@@ -129,6 +128,17 @@ class HttpConnection(asyncio.Protocol):
             await self._arrived
         finally:
             self._arrived = None
+
+
+def _loss(error: Exception | None) -> OSError:
+    if error is None:
+        return ConnectionResetError(_CLOSED)
+    if not isinstance(error, ssl.SSLError):
+        return ConnectionResetError(f"{_CLOSED}: {error}")
+    from oncelog_protocol.tls.failures import reason_of
+
+    kind = FinalFailure if refuses_certificate(error) else ConnectionResetError
+    return kind(f"{_CLOSED}: {reason_of(error, is_server=False)}")
 
 
 def refuses_certificate(error: BaseException | None) -> bool:

@@ -255,6 +255,8 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._handle_alone(frame)
             return
+        if self._frames.advance(nbytes):
+            return
         self._handle(self._frames.received(nbytes))
         if self._reading is not None:
             self._reading.received()

@@ -3,7 +3,7 @@
 All connections of a loop share one buffer: asyncio calls `get_buffer` and `buffer_updated` of a
 BufferedProtocol back to back, so no other connection writes into it between them. An incomplete
 frame moves to its own buffer, which grows with the bytes that have *arrived*, never to the size
-that its length field claims."""
+that its length field claims. A buffer of an earlier frame may be larger: it is there already."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from oncelog_protocol.errors import ProtocolError
+from oncelog_server.requests.spare_buffers import SpareBuffers
 
 _LENGTH: Final = struct.Struct(">i")
 SHARED_BYTES: Final = 256 << 10
@@ -42,11 +43,12 @@ def _other_protocol(first: bytes) -> str | None:
 
 
 class SharedBuffer:
-    """The read buffer of one event loop."""
+    """The read buffer of one event loop, and its spare buffers for large frames."""
 
     def __init__(self, size: int = SHARED_BYTES) -> None:
         self.bytes = bytearray(size)
         self.view = memoryview(self.bytes)
+        self.spares = SpareBuffers()
 
 
 class FrameReader:
@@ -84,7 +86,7 @@ class FrameReader:
         if frame is not None:
             if self._received == len(frame):
                 frame = self._grow(frame)
-            return memoryview(frame)[self._received :]
+            return memoryview(frame)[self._received : self._frame_size]
         head = self._head
         if head:
             self._shared.view[: len(head)] = head
@@ -92,11 +94,16 @@ class FrameReader:
         return self._shared.view
 
     def _grow(self, frame: bytearray) -> bytearray:
-        # A new buffer, because the loop may still hold a view of the old one.
-        grown = bytearray(min(self._frame_size, _GROWTH * len(frame)))
+        # Another buffer, because the loop may still hold a view of the old one.
+        grown = self._new_buffer(_GROWTH * len(frame), self._frame_size)
         grown[: len(frame)] = frame
         self._frame = grown
+        self._shared.spares.give(frame)
         return grown
+
+    def _new_buffer(self, size: int, frame_size: int) -> bytearray:
+        """Return a buffer for a whole frame, if there is a spare one, else of `size` bytes."""
+        return self._shared.spares.take(frame_size) or bytearray(min(frame_size, size))
 
     def whole(self, count: int) -> memoryview | None:
         """Return the frame if the `count` bytes read are exactly one frame, the usual case.
@@ -107,6 +114,14 @@ class FrameReader:
                 return self._shared.view[_LENGTH.size : count]
         return None
 
+    def advance(self, count: int) -> bool:
+        """Count the bytes read into a frame that is still incomplete afterwards. Otherwise return
+        False and change nothing."""
+        if self._frame is None or self._received + count == self._frame_size:
+            return False
+        self._received += count
+        return True
+
     def received(self, count: int) -> Iterator[memoryview]:
         """Yield the complete frames in order. A view is valid until the next frame is taken, unless
         the frame has its own buffer. Raises ProtocolError for an invalid length."""
@@ -116,6 +131,7 @@ class FrameReader:
             if self._received == self._frame_size:
                 self._frame = None
                 yield memoryview(frame)[: self._frame_size]
+                self._shared.spares.give(frame)
             return
         view = self._shared.view
         end = len(self._head) + count
@@ -146,7 +162,7 @@ class FrameReader:
 
     def _keep(self, part: memoryview, size: int) -> None:
         """Keep the beginning of an incomplete frame in its own buffer."""
-        frame = bytearray(min(size, max(FIRST_BYTES, _GROWTH * len(part))))
+        frame = self._new_buffer(max(FIRST_BYTES, _GROWTH * len(part)), size)
         frame[: len(part)] = part
         self._frame = frame
         self._frame_size = size

@@ -243,6 +243,34 @@ def test_a_partition_that_is_opened_again_is_watched_again() -> None:
     assert session.fetch() == [0]
 
 
+def test_a_partition_that_is_opened_again_while_a_fetch_waits_wakes_the_fetch() -> None:
+    session = Session()
+    unread = session.scope([]).unread
+    assert unread is not None
+    woken: list[int] = []
+    unread.await_changes(lambda: woken.append(0), lambda: None)
+    before, after = session.led[0], partition(isr=ALL, replicas=ALL)
+    session.led[0] = after
+    before.resign()
+    after.append(batch(), now_ms=NOW_MS)
+    session.read(unread.rows(), session.scope([]))
+    after.append(batch(), now_ms=NOW_MS)
+    assert woken
+    assert not before.read_waiters
+    assert not before.follower_waiters
+
+
+def test_news_that_was_not_sent_yet_is_read_again() -> None:
+    """A Fetch that waits is read several times, and its response has the last read."""
+    session = Session()
+    session.delete_records(0)
+    scope = session.scope([])
+    assert scope.unread is not None
+    for _ in range(3):
+        found = session.read(scope.unread.rows(), scope)
+        assert [(of.wanted.key.partition, of.is_news()) for of in found.partitions] == [(0, True)]
+
+
 def test_a_deleted_partition_is_not_kept_in_memory() -> None:
     """The session of a broker that is gone for good stays."""
     session = Session()

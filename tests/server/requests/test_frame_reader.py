@@ -18,7 +18,7 @@ def framed(*bodies: bytes) -> bytes:
 
 
 def feed(reader: FrameReader, data: bytes, pieces: list[int]) -> list[bytes]:
-    """Pass `data` in pieces as the loop would, none larger than the buffer."""
+    """Pass `data` in pieces as a connection would, none larger than the buffer."""
     frames: list[bytes] = []
     position = 0
     sizes = iter(pieces)
@@ -28,7 +28,8 @@ def feed(reader: FrameReader, data: bytes, pieces: list[int]) -> list[bytes]:
         size = min(next(sizes, len(data)), len(buffer), len(data) - position)
         buffer[:size] = data[position : position + size]
         position += size
-        frames += [bytes(frame) for frame in reader.received(size)]
+        if not reader.advance(size):
+            frames += [bytes(frame) for frame in reader.received(size)]
     return frames
 
 
@@ -64,6 +65,19 @@ def test_h3_a_frame_takes_at_most_four_times_the_memory_of_its_arrived_bytes(
     feed(reader, announced.to_bytes(4, "big") + b"x" * arrived, [])
     assert reader.is_within_frame
     assert reader.held_bytes <= max(FIRST_BYTES, 4 * arrived)
+
+
+def test_only_bytes_within_a_frame_are_counted_in_advance() -> None:
+    reader = FrameReader(SharedBuffer(), LIMIT)
+    data = framed(b"12345678")
+    for start, end, is_within in ((0, 6, False), (6, 9, True), (9, 12, False)):
+        buffer = reader.buffer()
+        buffer[: end - start] = data[start:end]
+        assert reader.advance(end - start) is is_within
+        if not is_within:
+            frames = [bytes(frame) for frame in reader.received(end - start)]
+    assert frames == [b"12345678"]
+    assert not reader.is_within_frame
 
 
 def test_a_huge_frame_arrives() -> None:

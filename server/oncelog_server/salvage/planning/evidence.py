@@ -10,15 +10,6 @@ from typing import Final
 
 import msgspec
 
-from oncelog_protocol.internal.transaction_log import (
-    decode_transaction_log_key,
-    decode_transaction_log_value,
-)
-from oncelog_protocol.internal.versions import UnknownRecordVersion
-from oncelog_protocol.records.batch import read_records
-from oncelog_protocol.records.errors import CorruptRecords
-from oncelog_server.cluster.topic_names import TRANSACTION_STATE
-from oncelog_server.inspection.walk import Walk, WalkedBatch
 from oncelog_server.log.checkpoints import (
     MalformedCheckpoint,
     decode_offsets,
@@ -28,6 +19,7 @@ from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.log.producer_snapshot import decode as decode_snapshot
 from oncelog_server.log.whole_files import read_whole
 from oncelog_server.salvage.planning.coordinator_ids import COORDINATOR_TOPICS, coordinator_ids
+from oncelog_server.salvage.planning.log_survey import NONE, LogSurvey
 from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
     CLEANED_SUFFIX,
@@ -44,8 +36,6 @@ from oncelog_server.storage.layout import (
 
 # Maximum number of ids that are read from a coordinator's folder.
 _IDS: Final = 64
-_LARGEST_BATCH_BYTES: Final = 64 << 20
-NONE: Final = -1
 
 
 class FolderFacts(msgspec.Struct, frozen=True):
@@ -117,41 +107,20 @@ def _cleaned(files: Files, root: str) -> Collection[tuple[str, int]]:
 def _facts(
     files: Files, path: str, name: str, topic: str, partition: int, is_stray: bool
 ) -> FolderFacts:
-    names = sorted(files.list(path))
-    epochs = _epochs_in_checkpoint(files, path)
-    epoch, producer_id, log_bytes = epochs.latest_epoch, NONE, 0
-    whole_end, whole_epoch, is_whole = 0, NONE, True
-    logs, log_end, next_offset, has_gaps = 0, 0, NONE, False
-    for file_name in names:
+    survey = LogSurvey(topic)
+    producer_id, was_cleaned = NONE, False
+    for file_name in sorted(files.list(path)):
         parsed = parse_segment_file(file_name)
         if parsed is None or parsed.state:
-            has_gaps = has_gaps or file_name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))
-            continue
-        if parsed.suffix == SNAPSHOT_SUFFIX:
+            was_cleaned = was_cleaned or file_name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))
+        elif parsed.suffix == SNAPSHOT_SUFFIX:
             producer_id = max(producer_id, _id_in_snapshot(files, f"{path}/{file_name}"))
         elif parsed.suffix == LOG_SUFFIX:
-            logs += 1
             file = files.open(f"{path}/{file_name}")
-            log_bytes += file.size
-            log_end = max(log_end, parsed.offset)
-            whole_end = log_end if is_whole else whole_end
-            walk = Walk(file, parsed.offset)
-            for batch in walk:
-                if isinstance(batch, WalkedBatch):
-                    header = batch.header
-                    has_gaps = has_gaps or header.base_offset > next_offset > NONE
-                    has_gaps = has_gaps or header.records_count <= header.last_offset_delta
-                    next_offset = header.next_offset
-                    log_end = max(log_end, next_offset)
-                    epoch = max(epoch, header.partition_leader_epoch)
-                    producer_id = max(producer_id, _id_in_batch(walk, batch, topic))
-                    if is_whole:
-                        whole_end = log_end
-                        whole_epoch = max(whole_epoch, header.partition_leader_epoch)
-                else:
-                    is_whole = False
-                    next_offset = NONE  # gaps after damage are no sign of compaction
+            survey.add(file, parsed.offset)
             file.close()
+    epochs = _epochs_in_checkpoint(files, path)
+    whole_epochs = [epoch.epoch for epoch in epochs if epoch.start_offset <= survey.whole_end]
     data = read_whole(files, f"{path}/{PARTITION_METADATA}")
     return FolderFacts(
         name,
@@ -159,14 +128,14 @@ def _facts(
         partition,
         is_stray,
         _topic_id(data),
-        log_bytes,
-        epoch,
-        producer_id,
-        data is not None or logs > 0,
-        has_gaps,
-        log_end=log_end,
-        whole_end=whole_end,
-        whole_epoch=max([whole_epoch, *(e.epoch for e in epochs if e.start_offset <= whole_end)]),
+        survey.log_bytes,
+        max(epochs.latest_epoch, survey.leader_epoch),
+        max(producer_id, survey.producer_id),
+        is_partition=data is not None or survey.segments > 0,
+        is_compacted=was_cleaned or survey.has_gaps,
+        log_end=survey.log_end,
+        whole_end=survey.whole_end,
+        whole_epoch=max([survey.whole_epoch, *whole_epochs]),
     )
 
 
@@ -193,28 +162,3 @@ def _id_in_snapshot(files: Files, path: str) -> int:
     except ValueError:
         return NONE
     return max((entry.producer_id for entry in entries if entry.batches), default=NONE)
-
-
-def _id_in_batch(walk: Walk, batch: WalkedBatch, topic: str) -> int:
-    header = batch.header
-    if header.is_control:
-        return NONE
-    if topic != TRANSACTION_STATE:
-        return header.producer_id
-    found = NONE
-    try:
-        for record in read_records(walk.batch_bytes(batch), max_bytes=_LARGEST_BATCH_BYTES):
-            if record.key is not None and record.value is not None:
-                found = max(found, _id_in_state(record.key, record.value))
-    except (CorruptRecords, ValueError):
-        pass  # the batch's ids are unknown; `oncelog logs verify` reports the damaged batch
-    return found
-
-
-def _id_in_state(key: bytes, value: bytes) -> int:
-    try:
-        decode_transaction_log_key(key)
-    except UnknownRecordVersion:
-        return NONE
-    state = decode_transaction_log_value(value)
-    return max(state.producer_id, state.previous_producer_id, state.next_producer_id)

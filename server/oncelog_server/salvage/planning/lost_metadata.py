@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from oncelog_server.cluster.producer_ids import BLOCK_SIZE
-from oncelog_server.salvage.planning.evidence import NONE, FolderFacts
+from oncelog_server.salvage.planning.evidence import FolderFacts
 from oncelog_server.salvage.planning.known import KnownRecords
+from oncelog_server.salvage.planning.log_survey import NONE
 
 # Number of producer ids to skip if the newest metadata is lost, because assigned ids that never
 # wrote a record are not in the logs.

@@ -27,9 +27,10 @@ from oncelog_server.cluster.records import (
 from oncelog_server.cluster.store import Entry, Snapshot
 from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.log.checkpoints import MetaProperties
-from oncelog_server.salvage.planning.evidence import NONE, FolderFacts
+from oncelog_server.salvage.planning.evidence import FolderFacts
 from oncelog_server.salvage.planning.hashes import uses_absolute_hash
 from oncelog_server.salvage.planning.known import Known, KnownRecords
+from oncelog_server.salvage.planning.log_survey import NONE
 from oncelog_server.salvage.planning.lost_metadata import (
     KEEP_EVERYTHING,
     first_signs,

@@ -1,0 +1,49 @@
+"""Named mutants of the buffers of frames."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_REQUESTS: Final = "server/oncelog_server/requests"
+_READER: Final = f"{_REQUESTS}/frame_reader.py"
+_TESTS: Final = (
+    "tests/server/requests/test_spare_buffers.py",
+    "tests/server/requests/test_frame_reader.py",
+)
+
+FRAME_MUTANTS: Final = (
+    Mutant(
+        "FB1",
+        "the bytes of a request are overwritten while it is still in use",
+        f"{_REQUESTS}/spare_buffers.py",
+        "    except BufferError:\n        return True\n",
+        "    except BufferError:\n        return False\n",
+        _TESTS,
+    ),
+    Mutant(
+        "FB2",
+        "the last bytes of a frame do not complete it",
+        _READER,
+        "        if self._frame is None or self._received + count == self._frame_size:\n",
+        "        if self._frame is None:\n",
+        _TESTS,
+    ),
+    Mutant(
+        "FB3",
+        "a frame in a larger buffer takes the bytes of the next frame",
+        _READER,
+        "            return memoryview(frame)[self._received : self._frame_size]\n",
+        "            return memoryview(frame)[self._received :]\n",
+        _TESTS,
+    ),
+    Mutant(
+        "FB4",
+        "a frame takes a buffer that is too small for it",
+        f"{_REQUESTS}/spare_buffers.py",
+        "            if len(spare) >= size and not _is_in_use(spare):\n",
+        "            if not _is_in_use(spare):\n",
+        _TESTS,
+    ),
+)
