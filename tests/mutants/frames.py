@@ -42,8 +42,16 @@ FRAME_MUTANTS: Final = (
         "FB4",
         "a frame takes a buffer that is too small for it",
         f"{_REQUESTS}/spare_buffers.py",
-        "            if len(spare) >= size and not _is_in_use(spare):\n",
-        "            if not _is_in_use(spare):\n",
+        "if least <= len(spare) <= most and",
+        "if len(spare) <= most and",
+        _TESTS,
+    ),
+    Mutant(
+        "FB5",
+        "clients that send only a length hold the buffers of earlier frames",
+        f"{_REQUESTS}/spare_buffers.py",
+        "if least <= len(spare) <= most and",
+        "if least <= len(spare) and",
         _TESTS,
     ),
 )

@@ -3,7 +3,7 @@
 All connections of a loop share one buffer: asyncio calls `get_buffer` and `buffer_updated` of a
 BufferedProtocol back to back, so no other connection writes into it between them. An incomplete
 frame moves to its own buffer, which grows with the bytes that have *arrived*, never to the size
-that its length field claims. A buffer of an earlier frame may be larger: it is there already."""
+that its length field claims. A buffer of an earlier frame has the same limit."""
 
 from __future__ import annotations
 
@@ -95,15 +95,18 @@ class FrameReader:
 
     def _grow(self, frame: bytearray) -> bytearray:
         # Another buffer, because the loop may still hold a view of the old one.
-        grown = self._new_buffer(_GROWTH * len(frame), self._frame_size)
+        grown = self._new_buffer(len(frame), self._frame_size)
         grown[: len(frame)] = frame
         self._frame = grown
         self._shared.spares.give(frame)
         return grown
 
-    def _new_buffer(self, size: int, frame_size: int) -> bytearray:
-        """Return a buffer for a whole frame, if there is a spare one, else of `size` bytes."""
-        return self._shared.spares.take(frame_size) or bytearray(min(frame_size, size))
+    def _new_buffer(self, arrived: int, frame_size: int) -> bytearray:
+        """Return a buffer for a frame with this number of bytes so far: a spare one that holds the
+        whole frame or at least twice these bytes, else a new one."""
+        most = max(FIRST_BYTES, _GROWTH * arrived)
+        spare = self._shared.spares.take(min(frame_size, 2 * arrived), most)
+        return spare or bytearray(min(frame_size, most))
 
     def whole(self, count: int) -> memoryview | None:
         """Return the frame if the `count` bytes read are exactly one frame, the usual case.
@@ -162,7 +165,7 @@ class FrameReader:
 
     def _keep(self, part: memoryview, size: int) -> None:
         """Keep the beginning of an incomplete frame in its own buffer."""
-        frame = self._new_buffer(max(FIRST_BYTES, _GROWTH * len(part)), size)
+        frame = self._new_buffer(len(part), size)
         frame[: len(part)] = part
         self._frame = frame
         self._frame_size = size

@@ -24,17 +24,18 @@ class SpareBuffers:
         self._spares: list[bytearray] = []
         self._bytes = 0
 
-    def take(self, size: int) -> bytearray | None:
-        """Return a buffer of at least `size` bytes that no other code uses, None if there is
-        none."""
-        if size < SMALLEST_BYTES:
+    def take(self, least: int, most: int) -> bytearray | None:
+        """Return the largest buffer of `least` to `most` bytes that no other code uses, None if
+        there is none."""
+        fitting = [
+            spare for spare in self._spares if least <= len(spare) <= most and not _is_in_use(spare)
+        ]
+        if not fitting:
             return None
-        for index, spare in enumerate(self._spares):
-            if len(spare) >= size and not _is_in_use(spare):
-                self._bytes -= len(spare)
-                del self._spares[index]
-                return spare
-        return None
+        largest = max(fitting, key=len)
+        self._spares = [spare for spare in self._spares if spare is not largest]
+        self._bytes -= len(largest)
+        return largest
 
     def give(self, buffer: bytearray) -> None:
         """Keep a buffer, also if views of it are still in use. The oldest ones make room for it."""

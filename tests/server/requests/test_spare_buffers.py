@@ -6,50 +6,52 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_server.requests.frame_reader import FrameReader, SharedBuffer
+from oncelog_server.requests.frame_reader import FIRST_BYTES, FrameReader, SharedBuffer
 from oncelog_server.requests.spare_buffers import KEPT_BYTES, SMALLEST_BYTES, SpareBuffers
 from tests.server.requests.test_frame_reader import LIMIT, feed, framed
 
 MIB = 1 << 20
 
 
-def test_a_buffer_is_taken_once_for_any_frame_that_fits() -> None:
+def test_a_buffer_of_the_wanted_size_is_taken_once() -> None:
     spares, buffer = SpareBuffers(), bytearray(MIB)
     spares.give(buffer)
-    assert spares.take(MIB + 1) is None
-    assert spares.take(MIB - 1) is buffer
+    assert spares.take(MIB + 1, 2 * MIB) is None
+    assert spares.take(1, MIB - 1) is None
+    assert spares.take(MIB, MIB) is buffer
     assert len(buffer) == MIB
-    assert spares.take(MIB - 1) is None
+    assert spares.take(MIB, MIB) is None
+
+
+def test_the_largest_buffer_that_fits_is_taken() -> None:
+    spares = SpareBuffers()
+    sizes = (MIB // 2, MIB, MIB // 4)
+    for size in sizes:
+        spares.give(bytearray(size))
+    taken = [spares.take(1, MIB) for _ in range(4)]
+    assert [None if of is None else len(of) for of in taken] == [*sorted(sizes)[::-1], None]
 
 
 def test_a_buffer_in_use_is_not_taken_before_its_last_view_has_ended() -> None:
     spares = SpareBuffers()
-    spares.give(bytearray(b"x") * MIB)
-    other = bytearray(MIB)
-    taken = spares.take(MIB)
-    assert taken is not None
+    taken = bytearray(b"x") * MIB
     view = memoryview(taken)[10:20]
     spares.give(taken)
-    assert spares.take(MIB) is None
+    assert spares.take(1, MIB) is None
+    other = bytearray(MIB // 2)
     spares.give(other)
-    assert spares.take(MIB) is other
+    assert spares.take(1, MIB) is other
     assert bytes(view) == b"x" * 10
     view.release()
-    assert spares.take(MIB) is taken
+    assert spares.take(1, MIB) is taken
 
 
-def test_small_and_huge_buffers_are_not_kept() -> None:
-    spares = SpareBuffers()
-    for size in (SMALLEST_BYTES - 1, KEPT_BYTES + 1):
-        spares.give(bytearray(size))
-        assert spares.take(size) is None
-
-
-def test_a_small_frame_takes_no_large_buffer() -> None:
-    spares = SpareBuffers()
-    spares.give(bytearray(MIB))
-    assert spares.take(SMALLEST_BYTES - 1) is None
-    assert spares.take(SMALLEST_BYTES) is not None
+@pytest.mark.parametrize("size", [SMALLEST_BYTES - 1, KEPT_BYTES + 1])
+def test_a_small_or_huge_buffer_is_not_kept_in_place_of_others(size: int) -> None:
+    spares, kept = SpareBuffers(), bytearray(KEPT_BYTES)
+    spares.give(kept)
+    spares.give(bytearray(size))
+    assert spares.take(1, 2 * KEPT_BYTES) is kept
 
 
 @given(st.lists(st.integers(SMALLEST_BYTES, KEPT_BYTES), min_size=1, max_size=12))
@@ -59,24 +61,34 @@ def test_the_newest_buffers_are_kept_up_to_a_limit(sizes: list[int]) -> None:
     for buffer in buffers:
         spares.give(buffer)
     kept = []
-    while (found := spares.take(SMALLEST_BYTES)) is not None:
+    while (found := spares.take(1, KEPT_BYTES)) is not None:
         kept.append(found)
-    assert kept
-    assert [id(buffer) for buffer in kept] == [id(buffer) for buffer in buffers[-len(kept) :]]
+    assert {id(buffer) for buffer in kept} == {id(buffer) for buffer in buffers[-len(kept) :]}
     assert sum(map(len, kept)) <= KEPT_BYTES
     dropped = buffers[: -len(kept)]
     assert not dropped or sum(map(len, kept)) + len(dropped[-1]) > KEPT_BYTES
+
+
+@pytest.mark.parametrize("arrived", [0, 1, 1_000, 30_000, 100_000])
+def test_h3_a_frame_with_few_bytes_takes_no_large_buffer(arrived: int) -> None:
+    """Clients that send only a length must not hold the buffers of all earlier frames."""
+    shared = SharedBuffer()
+    feed(FrameReader(shared, LIMIT), framed(b"1" * MIB), [])
+    reader = FrameReader(shared, LIMIT)
+    feed(reader, (MIB - 100).to_bytes(4, "big") + b"x" * arrived, [])
+    assert reader.is_within_frame
+    assert reader.held_bytes <= max(FIRST_BYTES, 4 * arrived)
 
 
 def test_large_frames_of_a_connection_use_one_buffer() -> None:
     shared = SharedBuffer()
     reader = FrameReader(shared, LIMIT)
     feed(reader, framed(b"1" * MIB), [])
-    first = shared.spares.take(MIB)
+    first = shared.spares.take(MIB, MIB)
     assert first is not None
     shared.spares.give(first)
     assert feed(reader, framed(b"2" * (MIB - 7)), []) == [b"2" * (MIB - 7)]
-    assert shared.spares.take(MIB) is first
+    assert shared.spares.take(MIB, MIB) is first
 
 
 def test_a_frame_in_a_larger_buffer_ends_before_the_next_frame() -> None:
