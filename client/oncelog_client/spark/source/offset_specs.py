@@ -38,8 +38,8 @@ async def resolve(
 
     Raises OptionError if the option does not name exactly these partitions, if a partition has no
     record at or after its start time (and `startingOffsetsByTimestampStrategy` is "error"), or if
-    the sink has no state. Raises NoSourceEnd if the sink's state does not say to which offsets its
-    batches have read the source. Raises KafkaError.
+    the sink has no state. Raises NoSourceEnd if the sink's state has no offsets of the source.
+    Raises KafkaError.
     """
     option = "startingOffsets" if starting else "endingOffsets"
     match place:
