@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oncelog_server.secret_files import SecretFiles, others_may_read
-from oncelog_server.settings.contradictions import client_listeners
 from oncelog_server.settings.image_variables import (
     UnreadablePassword,
     login_file_path,
     with_secret_files,
 )
+from oncelog_server.settings.listeners import client_listeners
 from oncelog_server.settings.model import Settings
 from oncelog_server.settings.problems import SettingProblem, problem_of
 from oncelog_server.settings.sources import SettingAssignment

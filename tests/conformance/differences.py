@@ -211,6 +211,27 @@ SETTING_WITHOUT_EFFECT = Difference(
     source="a dynamic setting must change the running broker",
 )
 
+SETTING_THAT_IS_NO_NUMBER = Difference(
+    case="IncrementalAlterConfigs with min.cleanable.dirty.ratio=NaN",
+    kafka=ErrorCode.NONE,
+    oncelog=ErrorCode.INVALID_CONFIG,
+    source="no comparison with NaN holds, so Kafka would never compact the topic",
+)
+UNKNOWN_OPERATION_ON_A_TOPIC = Difference(
+    case="IncrementalAlterConfigs of a topic with an operation that does not exist",
+    kafka=ErrorCode.UNKNOWN_SERVER_ERROR,
+    oncelog=ErrorCode.INVALID_REQUEST,
+    source="Kafka's controller fails with a NullPointerException; for a broker, Kafka responds as "
+    "oncelog does",
+)
+SETTINGS_OF_A_GROUP = Difference(
+    case="DescribeConfigs of a group, and of a subscription of client metrics",
+    kafka=ErrorCode.NONE,
+    oncelog=ErrorCode.INVALID_REQUEST,
+    source="the groups of KIP-848 and client metrics (KIP-714) are not built, so their settings "
+    "would have no effect",
+)
+
 ONE_RESOURCE_OF_NO_TYPE = Difference(
     case="DescribeConfigs of a topic and of a resource with an unknown type",
     kafka=ErrorCode.INVALID_REQUEST,

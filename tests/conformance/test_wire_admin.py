@@ -378,6 +378,21 @@ NO_CONNECTIONS = "Invalid value org.apache.kafka.common.config.ConfigException: 
             "Invalid value x for configuration num.network.threads: Not a number of type INT",
         ),
         (("log.retention.ms", SET, "0"), "INVALID_REQUEST", "log.retention.ms"),
+        (
+            ("num.replica.fetchers", SET, "3"),
+            "INVALID_REQUEST",
+            "validation failed for num.replica.fetchers=3, value should not be greater than double "
+            "the current value 1 for configuration Invalid dynamic configuration",
+        ),
+        (
+            (f"{OF_LISTENER}.num.network.threads", SET, "999"),
+            "INVALID_REQUEST",
+            "validation failed for num.network.threads=999, value should not be greater than",
+        ),
+        (("max.connections", 7, "1"), "INVALID_REQUEST", "Unknown operations type 7"),
+        (("max.connections", 7, None), "INVALID_REQUEST", "Null value not supported for : "),
+        (("nosuch", APPEND, "1"), "INVALID_CONFIG", "Unknown config name: nosuch"),
+        (("log.dirs", APPEND, "/x"), "INVALID_REQUEST", "configs dynamically: [log.dirs]"),
     ],
 )
 def test_dynamic_settings_of_a_broker_are_checked(

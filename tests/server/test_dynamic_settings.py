@@ -23,8 +23,9 @@ from oncelog_server.dynamic_settings import follow_settings
 from oncelog_server.environment import OsEnvironment
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.description import ConfigSource, describe_broker, describe_defaults
-from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES, WITHOUT_EFFECT, in_force
+from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES, in_force
 from oncelog_server.settings.model import Settings
+from oncelog_server.settings.thread_counts import THREAD_COUNTS
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.log.driver import batch
 from tests.server.metadata.brokers import until
@@ -158,7 +159,7 @@ EFFECTS: dict[str, Effect] = {
 
 
 def test_each_dynamic_setting_has_an_effect_here() -> None:
-    assert EFFECTS.keys() | THROTTLES.keys() | WITHOUT_EFFECT.keys() == DYNAMIC.keys()
+    assert EFFECTS.keys() | THROTTLES.keys() | THREAD_COUNTS.keys() == DYNAMIC.keys()
 
 
 async def test_each_setting_has_an_effect_on_a_running_broker(tmp_path: Path) -> None:

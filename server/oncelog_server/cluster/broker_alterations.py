@@ -17,13 +17,16 @@ from oncelog_server.cluster.store import Delete, Put, Write, Written
 from oncelog_server.cluster.topic_alterations import (
     Alteration,
     AlterOperation,
-    check_values,
+    check_alterations,
     list_after,
 )
 from oncelog_server.refusal import Refused
-from oncelog_server.settings.dynamic import check_change, dynamic_row
-from oncelog_server.settings.model import Settings
+from oncelog_server.settings.accepted import ACCEPTED
+from oncelog_server.settings.dynamic import check_change
+from oncelog_server.settings.model import HONOURED, Settings
+from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.table import InvalidValue, Kind, format_value
+from oncelog_server.settings.thread_counts import check_steps
 
 ALL_BROKERS: Final = ""
 _MIN_ISR: Final = "min.insync.replicas"
@@ -34,15 +37,15 @@ def altered_broker_settings(
 ) -> dict[str, str]:
     """Return the dynamic settings after IncrementalAlterConfigs.
 
-    Raises Refused with INVALID_REQUEST if a value is missing, with INVALID_CONFIG for APPEND or
-    SUBTRACT on a setting that is not a list.
+    Raises Refused with INVALID_REQUEST if a value is missing or an operation is unknown, with
+    INVALID_CONFIG for APPEND or SUBTRACT on a setting that is unknown or is not a list.
     """
-    check_values(alterations)
+    check_alterations(alterations)
     after = dict(before)
     for alteration in alterations:
-        if alteration.operation is AlterOperation.DELETE:
+        if alteration.operation == AlterOperation.DELETE:
             after.pop(alteration.name, None)
-        elif alteration.operation is AlterOperation.SET:
+        elif alteration.operation == AlterOperation.SET:
             after[alteration.name] = alteration.text or ""
         else:
             after[alteration.name] = _altered_list(after, alteration)
@@ -56,15 +59,17 @@ def alter_broker(
     the name ALL_BROKERS. Return no writes if nothing changes.
 
     `settings` are those of this broker. Raises Refused with INVALID_REQUEST for a setting that is
-    not dynamic or not valid. Raises Refused with INVALID_CONFIG if min.insync.replicas changes for
-    a single broker, or is removed for all brokers: the election of leaders needs a value that all
-    brokers share.
+    not dynamic or not valid, and for a number of threads that changes by more than a factor of two.
+    Raises Refused with INVALID_CONFIG if min.insync.replicas changes for a single broker, or is
+    removed for all brokers: the election of leaders needs a value that all brokers share.
     """
     found = image.broker_config(name)
     before = found.settings
     try:
         topics = {topic.name: topic.settings for topic in image.topics.values()}
         check_change(settings, own, _layers(image, name, own), topics)
+        here = (settings.dynamic, own) if name == ALL_BROKERS else _layers(image, name, own)[0]
+        check_steps(settings, (settings.dynamic, settings.dynamic_defaults), here)
     except InvalidValue as error:
         raise Refused(ErrorCode.INVALID_REQUEST, str(error)) from error
     if name != ALL_BROKERS and before.get(_MIN_ISR) != own.get(_MIN_ISR):
@@ -95,14 +100,18 @@ def _layers(
 
 
 def _altered_list(before: Mapping[str, str], alteration: Alteration) -> str:
-    row = dynamic_row(alteration.name)
-    if row is None or row.kind is not Kind.LIST:
+    name = alteration.name
+    row = HONOURED.get(name) or ACCEPTED.get(name) or REFUSED.get(name)
+    if row is None:
+        raise Refused(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+    if row.kind is not Kind.LIST:
+        operation = AlterOperation(alteration.operation).name.lower()
         raise Refused(
             ErrorCode.INVALID_CONFIG,
-            f"Config value {alteration.operation.name.lower()} is not allowed for config key: "
-            f"{alteration.name}",
+            f"Config value {operation} is not allowed for config key: {name}",
         )
-    text = before.get(alteration.name)
+    text = before.get(name)
     if text is None:
-        text = format_value(Kind.LIST, row.default) or ""
-    return list_after(text, alteration)
+        default = row.default
+        text = default if isinstance(default, str) else format_value(Kind.LIST, default)
+    return list_after(text or "", alteration)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from typing import Final
 
 import msgspec
 
@@ -18,7 +19,7 @@ from oncelog_server.cluster.topics import checked_settings
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 from oncelog_server.settings.table import Kind, format_value
-from oncelog_server.settings.topics import TOPIC_SETTINGS, topic_default
+from oncelog_server.settings.topics import TOPIC_SETTINGS
 
 
 class AlterOperation(IntEnum):
@@ -30,11 +31,15 @@ class AlterOperation(IntEnum):
     SUBTRACT = 3
 
 
+_OPERATIONS: Final = frozenset(AlterOperation)
+
+
 class Alteration(msgspec.Struct, frozen=True):
-    """A change of one setting. `text` may be None for DELETE only (see `altered_settings`)."""
+    """A change of one setting. `operation` may be unknown, and `text` may be None for DELETE only
+    (see `check_alterations`)."""
 
     name: str
-    operation: AlterOperation
+    operation: int
     text: str | None
 
 
@@ -51,36 +56,40 @@ def replaced_settings(own: Mapping[str, str | None]) -> dict[str, str]:
     return {name: text for name, text in own.items() if text is not None}
 
 
-def check_values(alterations: Sequence[Alteration]) -> None:
-    """Raise Refused with INVALID_REQUEST if a value is missing."""
+def check_alterations(alterations: Sequence[Alteration]) -> None:
+    """Raise Refused with INVALID_REQUEST if a value is missing or an operation is unknown."""
     missing = [
         alteration.name
         for alteration in alterations
-        if alteration.text is None and alteration.operation is not AlterOperation.DELETE
+        if alteration.text is None and alteration.operation != AlterOperation.DELETE
     ]
     if missing:
         raise Refused(
             ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(missing)}"
         )
+    for alteration in alterations:
+        if alteration.operation not in _OPERATIONS:
+            message = f"Unknown operations type {alteration.operation}"
+            raise Refused(ErrorCode.INVALID_REQUEST, message)
 
 
 def altered_settings(
-    settings: Settings, before: Mapping[str, str], alterations: Sequence[Alteration]
+    before: Mapping[str, str], alterations: Sequence[Alteration]
 ) -> dict[str, str]:
     """Return a topic's own settings after IncrementalAlterConfigs.
 
-    Raises Refused with INVALID_REQUEST if a value is missing, with INVALID_CONFIG for APPEND or
-    SUBTRACT on a setting that is not a list.
+    Raises Refused with INVALID_REQUEST if a value is missing or an operation is unknown, with
+    INVALID_CONFIG for APPEND or SUBTRACT on a setting that is not a list.
     """
-    check_values(alterations)
+    check_alterations(alterations)
     after = dict(before)
     for alteration in alterations:
-        if alteration.operation is AlterOperation.DELETE:
+        if alteration.operation == AlterOperation.DELETE:
             after.pop(alteration.name, None)
-        elif alteration.operation is AlterOperation.SET:
+        elif alteration.operation == AlterOperation.SET:
             after[alteration.name] = alteration.text or ""
         else:
-            after[alteration.name] = _altered_list(settings, after, alteration)
+            after[alteration.name] = _altered_list(after, alteration)
     return after
 
 
@@ -102,26 +111,40 @@ def alter_topic(
     return [Write((Written(put.key, topic.revision),), (put,))]
 
 
-def _altered_list(settings: Settings, before: Mapping[str, str], alteration: Alteration) -> str:
+def _altered_list(before: Mapping[str, str], alteration: Alteration) -> str:
+    """Return the list after APPEND or SUBTRACT. As in Kafka, a list that the topic does not set is
+    the setting's default before, whatever the broker's setting is."""
     row = TOPIC_SETTINGS.get(alteration.name)
     if row is None or row.kind is not Kind.LIST:
         raise Refused(
             ErrorCode.INVALID_CONFIG,
-            f"Can't {alteration.operation.name} to key {alteration.name} because its type"
-            " is not LIST.",
+            f"Can't {AlterOperation(alteration.operation).name} to key {alteration.name} because "
+            "its type is not LIST.",
         )
     text = before.get(alteration.name)
     if text is None:
-        text = format_value(Kind.LIST, topic_default(settings, alteration.name)) or ""
+        text = format_value(Kind.LIST, row.default) or ""
     return list_after(text, alteration)
 
 
 def list_after(text: str, alteration: Alteration) -> str:
-    """Return the value of a list after APPEND or SUBTRACT. `text` is the value before."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    for part in (alteration.text or "").split(","):
-        if alteration.operation is AlterOperation.SUBTRACT:
-            parts = [other for other in parts if other != part]
-        elif part not in parts:
-            parts.append(part)
+    """Return the value of a list after APPEND or SUBTRACT. `text` is the value before.
+
+    As in Kafka, entries are compared with their blanks, and SUBTRACT removes the first of equal
+    entries.
+    """
+    parts = [part for part in text.split(",") if part]
+    for part in _split(alteration.text or ""):
+        if alteration.operation == AlterOperation.APPEND:
+            if part not in parts:
+                parts.append(part)
+        elif part in parts:
+            parts.remove(part)
     return ",".join(parts)
+
+
+def _split(text: str) -> list[str]:
+    """Return the entries of a text as Java's String.split does: without the empty ones at the end,
+    and a single empty one for an empty text."""
+    kept = text.rstrip(",")
+    return kept.split(",") if kept or not text else []

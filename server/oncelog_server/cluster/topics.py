@@ -217,8 +217,8 @@ def checked_settings(
         if len(given) < len(own):
             names = ",".join(sorted(own.keys() - given.keys()))
             raise InvalidValue(f"Null value not supported for topic configs: {names}")
-        topic_values(settings, given)
         check_segment_bytes(given, before)
+        topic_values(settings, given)
     except InvalidValue as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
     return given

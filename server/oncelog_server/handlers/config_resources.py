@@ -29,7 +29,8 @@ class ConfigResource(IntEnum):
 # The resource of AlterConfigs or IncrementalAlterConfigs.
 R = TypeVar("R", AlterConfigsResource, IncrementalResource)
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,99}")
+_LARGEST_ID: Final = 2**31 - 1
 _GROUP: Final = 32
 NOT_SERVED: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", _GROUP: "GROUP"}
 
@@ -98,13 +99,19 @@ def _check_alterable(
 def _check_is_this_broker(services: BrokerServices, name: str) -> None:
     """Raise Refused unless the name is the id of this broker. Only the broker itself can check its
     settings."""
-    if not _INTEGER.fullmatch(name):
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-    if int(name) != services.broker_id:
+    if broker_id_of(name, "Node id") != services.broker_id:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {services.broker_id}, but received {name}",
         )
+
+
+def broker_id_of(name: str, noun: str) -> int:
+    """Return the id that the name of a resource stands for. `noun` names it in the message. Raises
+    Refused with INVALID_REQUEST."""
+    if not _INTEGER.fullmatch(name) or abs(int(name)) > _LARGEST_ID:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"{noun} must be an integer, but it is: {name}")
+    return int(name)
 
 
 async def alter_settings(

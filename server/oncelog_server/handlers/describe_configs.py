@@ -22,7 +22,7 @@ from oncelog_protocol.messages.describe_configs import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import check_topic_name
-from oncelog_server.handlers.config_resources import ConfigResource, resource_of
+from oncelog_server.handlers.config_resources import ConfigResource, broker_id_of, resource_of
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
@@ -87,10 +87,10 @@ class _Describing:
         try:
             entries = self._entries_of(kind, name)
         except Refused as refused:
-            return DescribeConfigsResult(refused.code, refused.message or None, kind, name)
+            return DescribeConfigsResult(refused.code, refused.message, kind, name)
         if wanted.configuration_keys:
             entries = self._with_keys(entries, frozenset(wanted.configuration_keys))
-        return DescribeConfigsResult(ErrorCode.NONE, None, kind, name, entries)
+        return DescribeConfigsResult(ErrorCode.NONE, "", kind, name, entries)
 
     def _with_keys(self, entries: Entries, keys: frozenset[str]) -> Entries:
         chosen = self._chosen.get((id(entries), keys))  # no id is reused: `self` keeps each list
@@ -109,7 +109,7 @@ class _Describing:
                 # The dynamic settings of all brokers.
                 self._defaults = self._defaults or self._made(describe_defaults(services.settings))
                 return self._defaults
-            if name != str(services.broker_id):
+            if broker_id_of(name, "Broker id") != services.broker_id:
                 raise Refused(
                     ErrorCode.INVALID_REQUEST,
                     f"Unexpected broker id, expected {services.broker_id} or empty string, "

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from oncelog_protocol.apis import ApiKey
-from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -17,14 +16,13 @@ from oncelog_protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.cluster.topic_alterations import Alteration, AlterOperation, altered_settings
+from oncelog_server.cluster.topic_alterations import Alteration, altered_settings
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.config_resources import (
     ConfigResource,
     alter_each,
     alter_settings,
 )
-from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 
 API = ApiKey.INCREMENTAL_ALTER_CONFIGS
@@ -54,14 +52,10 @@ async def _change(
 ) -> None:
     """Change the settings of one topic or broker; with `validate_only`, only check the change.
     Raises Refused for a change that is not allowed."""
-    try:
-        alterations = [
-            Alteration(config.name, AlterOperation(config.config_operation), config.value)
-            for config in resource.configs
-        ]
-    except ValueError as error:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operations type: {error}") from error
-
+    alterations = [
+        Alteration(config.name, config.config_operation, config.value)
+        for config in resource.configs
+    ]
     kind, name = resource.resource_type, resource.resource_name
 
     def change(before: Mapping[str, str]) -> Mapping[str, str]:
@@ -69,6 +63,6 @@ async def _change(
             from oncelog_server.cluster.broker_alterations import altered_broker_settings
 
             return altered_broker_settings(before, alterations)
-        return altered_settings(services.settings, before, alterations)
+        return altered_settings(before, alterations)
 
     await alter_settings(services, kind, name, change, validate_only=validate_only)

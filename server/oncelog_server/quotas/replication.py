@@ -22,12 +22,15 @@ def throttled_partitions(entries: Iterable[str], broker_id: int) -> Throttled:
     """Return the partitions of a topic that are throttled on a broker.
 
     `entries` are the value of `leader.replication.throttled.replicas` or
-    `follower.replication.throttled.replicas`: `*` for all, or `partition:broker`.
+    `follower.replication.throttled.replicas`: `*` for all, or `partition:broker`. An empty entry
+    has no effect.
     """
     found = set()
     for entry in entries:
         if entry == _ALL:
             return EVERY
+        if not entry:
+            continue
         partition, _, broker = entry.partition(":")
         if int(broker) == broker_id:
             found.add(int(partition))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.settings.listeners import (
     INTER_BROKER_PROTOCOL,
     InvalidConnectionLimits,
     InvalidListeners,
-    ListenerAddress,
     check_inter_broker_protocol,
+    client_listeners,
     connection_limits,
     listeners_of,
     shares_an_address,
@@ -18,6 +19,11 @@ from oncelog_server.settings.listeners import (
 from oncelog_server.settings.machine import LAST_PORT, last_port
 from oncelog_server.settings.model import Settings
 
+OVERRIDES: Final = "max.connections.per.ip.overrides"
+_BUFFER: Final = "log.cleaner.dedupe.buffer.size"
+_CLEANER_THREADS: Final = "log.cleaner.threads"
+# As in Kafka, a buffer has one byte more.
+_LEAST_BUFFER_BYTES: Final = 1_048_576
 # (setting, reason)
 _Found = Iterator[tuple[str, str]]
 
@@ -34,16 +40,8 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
         *_of_machine(settings),
         *_of_etcd(settings),
         *_of_limits(settings),
+        *_of_cleaner(settings),
     ]
-
-
-def client_listeners(settings: Settings) -> tuple[ListenerAddress, ...]:
-    """Return the listeners, none if their settings are invalid. `contradictions` reports invalid
-    ones."""
-    try:
-        return listeners_of(settings)
-    except InvalidListeners:
-        return ()
 
 
 def _of_listeners(settings: Settings) -> _Found:
@@ -67,7 +65,11 @@ def _of_listeners(settings: Settings) -> _Found:
     try:
         connection_limits(settings.max_connections_per_ip_overrides)
     except InvalidConnectionLimits as error:
-        yield "max.connections.per.ip.overrides", str(error)
+        yield OVERRIDES, str(error)
+    else:
+        if settings.max_connections_per_ip == 0 and not settings.max_connections_per_ip_overrides:
+            reason = f"can be set to zero only if {OVERRIDES} property is set."
+            yield "max.connections.per.ip", reason
 
 
 def _of_inter_broker_protocol(settings: Settings) -> _Found:
@@ -150,4 +152,21 @@ def _of_limits(settings: Settings) -> _Found:
         yield "queued.max.request.bytes", reason
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
         if getattr(settings, name.replace(".", "_")) == 0:
-            yield name, "must be -1 (unlimited) or at least 1"
+            yield name, "must be unlimited (-1) or, greater than or equal to 1"
+    for name, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
+        time_ms = getattr(settings, name.replace(".", "_"))
+        if time_ms is not None and time_ms < least:
+            yield name, f"must be greater than or equal to {least}"
+
+
+def _of_cleaner(settings: Settings) -> _Found:
+    layers = settings.dynamic, settings.dynamic_defaults
+    changed = {name for texts in (*layers, settings.given) for name in texts}
+    if changed.isdisjoint((_BUFFER, _CLEANER_THREADS)):
+        return
+    # A start with the defaults does not import this module.
+    from oncelog_server.settings.thread_counts import thread_count
+
+    threads = thread_count(settings, layers, _CLEANER_THREADS)
+    if threads > 0 and settings.log_cleaner_dedupe_buffer_size // threads <= _LEAST_BUFFER_BYTES:
+        yield _BUFFER, "must be at least 1MB per cleaner thread."

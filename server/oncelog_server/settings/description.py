@@ -6,6 +6,7 @@ Sources and synonyms are those of Kafka's ConfigHelper (KIP-226). The synonym in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from enum import IntEnum
 
 import msgspec
@@ -13,7 +14,16 @@ import msgspec
 from oncelog_server.settings.accepted import ACCEPTED
 from oncelog_server.settings.listener_settings import PREFIX as LISTENER_PREFIX
 from oncelog_server.settings.model import HONOURED, Settings
-from oncelog_server.settings.table import Kind, Setting, SettingValue, format_value, parse_value
+from oncelog_server.settings.refused import REFUSED
+from oncelog_server.settings.table import (
+    InvalidValue,
+    Kind,
+    Setting,
+    SettingValue,
+    Unhonoured,
+    format_value,
+    parse_value,
+)
 from oncelog_server.settings.topics import INTERNAL, SYNONYMS, TOPIC_SETTINGS, topic_values
 
 
@@ -55,7 +65,7 @@ def describe_topic(settings: Settings, own: Mapping[str, str]) -> Iterator[Setti
             continue
         text = format_value(row.kind, values[name])
         synonyms = [Synonym(name, text, ConfigSource.TOPIC)] if name in own else []
-        synonyms += _broker_synonyms(settings, *SYNONYMS.get(name, ()))
+        synonyms += _synonyms_of_topic(settings, name)
         yield SettingDescription(
             name,
             text or "",
@@ -68,12 +78,14 @@ def describe_topic(settings: Settings, own: Mapping[str, str]) -> Iterator[Setti
 
 
 def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
-    """Yield every setting of the broker that is honored, or accepted without effect, and the
-    settings that exist only as dynamic ones, if they are set.
+    """Yield every setting of the broker: those that are honored, accepted without effect, and
+    refused with another value than their default. Yield the settings that exist only as dynamic
+    ones, if they are set.
 
     A setting is read-only if it cannot change while the broker runs.
     """
-    from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES, WITHOUT_EFFECT, dynamic_row
+    from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES, dynamic_row
+    from oncelog_server.settings.thread_counts import THREAD_COUNTS
 
     for name, row in HONOURED.items():
         value: SettingValue = getattr(settings, row.attribute)
@@ -92,24 +104,37 @@ def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
             # Kafka calls these read-only too, although they can change.
             found = _dynamic(limit, _dynamic_synonyms(settings, limit))
             yield msgspec.structs.replace(found, read_only=True)
-    for name, other in ACCEPTED.items():
-        default = Synonym(name, other.default, ConfigSource.DEFAULT)
-        given = settings.given.get(name)
-        shown = None if other.kind is Kind.PASSWORD else given
-        synonyms = [default]
-        if given is not None:
-            synonyms.insert(0, Synonym(name, shown, ConfigSource.STATIC_BROKER))
-        if name in WITHOUT_EFFECT:
-            synonyms = _dynamic_synonyms(settings, WITHOUT_EFFECT[name]) + synonyms
-        yield SettingDescription(
-            name,
-            synonyms[0].value,
-            other.kind,
-            synonyms[0].source,
-            name not in WITHOUT_EFFECT,
-            f"Accepted without effect: {other.reason}.",
-            tuple(synonyms),
-        )
+    for name, other in (*ACCEPTED.items(), *REFUSED.items()):
+        yield _unhonoured(settings, other, THREAD_COUNTS.get(name))
+
+
+def _unhonoured(
+    settings: Settings, other: Unhonoured, dynamic: Setting | None
+) -> SettingDescription:
+    """Return the description of a setting without effect. `dynamic` is its row if it can change."""
+    name = other.name
+    effect = "Refused, except with this value" if name in REFUSED else "Accepted without effect"
+    given = None if other.kind is Kind.PASSWORD else settings.given.get(name)
+    synonyms = [] if dynamic is None else _dynamic_synonyms(settings, dynamic)
+    if name in settings.given:
+        synonyms.append(Synonym(name, given, ConfigSource.STATIC_BROKER))
+    if other.default is not None:
+        synonyms.append(Synonym(name, other.default, ConfigSource.DEFAULT))
+    value = synonyms[0].value if synonyms else None
+    if value is not None:
+        row = Setting(name, other.kind, None, "")
+        # The broker does not check the settings of a start that have no effect.
+        with suppress(InvalidValue):
+            value = format_value(row.kind, parse_value(row, value))
+    return SettingDescription(
+        name,
+        value,
+        other.kind,
+        synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        dynamic is None,
+        f"{effect}: {other.reason}.",
+        tuple(synonyms),
+    )
 
 
 def describe_defaults(settings: Settings) -> Iterator[SettingDescription]:
@@ -136,16 +161,28 @@ def _synonym_names(name: str) -> tuple[str, ...]:
     return names if names[0] == name else (name,)
 
 
+def _synonyms_of_topic(settings: Settings, name: str) -> list[Synonym]:
+    """Return the synonyms of a topic setting in the settings of the broker. As in Kafka, a setting
+    of lower precedence is one only if the first setting has a value."""
+    if name in SYNONYMS:
+        first, *_ = names = SYNONYMS[name]
+        synonyms = _broker_synonyms(settings, *names)
+        return synonyms if synonyms and synonyms[0].name == first else []
+    refused = REFUSED.get(f"log.{name}")
+    if refused is None:
+        return []
+    return [Synonym(refused.name, refused.default, ConfigSource.DEFAULT)]
+
+
 def _broker_synonyms(settings: Settings, *names: str) -> list[Synonym]:
     """Return the synonyms of these settings. For each setting, they begin with the value in force
-    and end with the default."""
-    static = settings.at_start or settings
+    and end with the default. As in Kafka, a value that was set has its text."""
     synonyms = []
     for name in names:
         row = HONOURED[name]
         synonyms += _dynamic_synonyms(settings, row)
         if name in settings.given:
-            text = format_value(row.kind, getattr(static, row.attribute))
+            text = None if row.kind is Kind.PASSWORD else settings.given[name]
             synonyms.append(Synonym(name, text, ConfigSource.STATIC_BROKER))
         if row.default is not None:
             default = format_value(row.kind, row.default)
@@ -155,7 +192,7 @@ def _broker_synonyms(settings: Settings, *names: str) -> list[Synonym]:
 
 def _dynamic_synonyms(settings: Settings, row: Setting) -> list[Synonym]:
     return [
-        Synonym(row.name, format_value(row.kind, parse_value(row, texts[row.name])), source)
+        Synonym(row.name, texts[row.name], source)
         for texts, source in (
             (settings.dynamic, ConfigSource.DYNAMIC_BROKER),
             (settings.dynamic_defaults, ConfigSource.DYNAMIC_DEFAULT_BROKER),

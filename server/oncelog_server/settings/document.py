@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from oncelog_server.settings.accepted import ACCEPTED, ALIASES
-from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES, WITHOUT_EFFECT
+from oncelog_server.settings.dynamic import DYNAMIC, THROTTLES
 from oncelog_server.settings.model import HONOURED
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.table import Setting, Unhonoured, format_value
+from oncelog_server.settings.thread_counts import THREAD_COUNTS
 from oncelog_server.settings.topics import INTERNAL, SYNONYMS, TOPIC_SETTINGS, UNHONOURED
 
 _HEAD = """\
@@ -96,9 +97,10 @@ def document() -> str:
         "\n".join(f"* `{alias}` is `{name}`" for alias, name in ALIASES.items()) + "\n",
         "## Dynamic\n",
         _DYNAMIC_HEAD,
-        _names(DYNAMIC.keys() - THROTTLES.keys() - WITHOUT_EFFECT.keys()),
-        "These are accepted as dynamic settings too, as by Kafka, and have no effect:\n",
-        _names(WITHOUT_EFFECT),
+        _names(DYNAMIC.keys() - THROTTLES.keys() - THREAD_COUNTS.keys()),
+        "These are accepted as dynamic settings too, as by Kafka, and have no effect. As in "
+        "Kafka, one\nchange makes a number at most twice as large, or half as large:\n",
+        _names(THREAD_COUNTS),
         "These exist only as dynamic settings:\n",
         *_settings(THROTTLES.values()),
         "## Of a topic\n",

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from oncelog_server.settings.accepted import ACCEPTED
-from oncelog_server.settings.contradictions import client_listeners, contradictions
+from oncelog_server.settings.contradictions import OVERRIDES, contradictions
 from oncelog_server.settings.listener_settings import LIMITS, listener_setting
+from oncelog_server.settings.listeners import client_listeners
 from oncelog_server.settings.model import HONOURED, Settings
 from oncelog_server.settings.table import (
     InvalidValue,
@@ -25,6 +25,7 @@ from oncelog_server.settings.table import (
     at_least,
     parse_value,
 )
+from oncelog_server.settings.thread_counts import NETWORK, THREAD_COUNTS
 from oncelog_server.settings.topics import topic_values
 
 NO_THROTTLE: Final = 2**63 - 1
@@ -49,26 +50,6 @@ THROTTLES: Final[dict[str, Setting]] = {
             "replica.alter.log.dirs.io.max.bytes.per.second",
             "No effect: there is one data directory, so no replica moves between directories.",
         ),
-    )
-}
-
-# Settings that Kafka can change while a broker runs (DynamicThreadPool, SocketServer, LogCleaner),
-# and that have no effect here, so that a script that sets them works.
-WITHOUT_EFFECT: Final[dict[str, Setting]] = {
-    name: Setting(
-        name,
-        Kind.INT,
-        int(ACCEPTED[name].default or 0),
-        f"Accepted without effect: {ACCEPTED[name].reason}.",
-        at_least(1),
-    )
-    for name in (
-        "background.threads",
-        "log.cleaner.threads",
-        "num.io.threads",
-        "num.network.threads",
-        "num.recovery.threads.per.data.dir",
-        "num.replica.fetchers",
     )
 }
 
@@ -107,12 +88,12 @@ DYNAMIC: Final[dict[str, Setting]] = {
         )
     },
     **THROTTLES,
-    **WITHOUT_EFFECT,
+    **THREAD_COUNTS,
 }
 
 # The dynamic settings of one listener, `listener.name.<listener>.<setting>`. Kafka has those of
 # TLS and SASL too, for single brokers (docs/semantics.md).
-OF_LISTENERS: Final = (*LIMITS, "num.network.threads")
+OF_LISTENERS: Final = (*LIMITS, NETWORK)
 
 
 def dynamic_row(name: str) -> Setting | None:
@@ -217,7 +198,7 @@ def _check(static: Settings, changed: Settings) -> None:
     known = contradictions(static)
     for name, reason in contradictions(changed):
         if (name, reason) not in known:
-            raise InvalidValue(f"Invalid value for configuration {name}: {reason}")
+            raise InvalidValue(_message(name, reason))
     for name in _limits_of_zero(changed):
         if name not in _limits_of_zero(static):
             reason = f"org.apache.kafka.common.config.ConfigException: Invalid {name} 0"
@@ -225,6 +206,13 @@ def _check(static: Settings, changed: Settings) -> None:
                 f"Invalid value {reason} for configuration Invalid dynamic configuration"
             )
     topic_values(changed, {})
+
+
+def _message(name: str, reason: str) -> str:
+    """Return Kafka's message for a contradiction. The end is Kafka's if the rule is."""
+    if name == OVERRIDES:
+        return f"Error parsing configuration property '{name}': {reason}"
+    return f"requirement failed: {name} {reason}"
 
 
 def _fits(static: Settings, changed: Settings) -> bool:

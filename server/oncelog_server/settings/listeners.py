@@ -114,6 +114,15 @@ def listeners_of(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
     return tuple(found)
 
 
+def client_listeners(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
+    """Return the listeners, none if their settings are invalid. `contradictions` reports invalid
+    ones."""
+    try:
+        return listeners_of(settings)
+    except InvalidListeners:
+        return ()
+
+
 def check_inter_broker_protocol(settings: BrokerSettings) -> None:
     """Raise InvalidListeners for a security.inter.broker.protocol that a user has set, if no
     listener fits, or if `inter.broker.listener.name` is set too.

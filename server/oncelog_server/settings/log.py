@@ -37,7 +37,6 @@ class LogSettings(ImmutableSettings):
         Kind.LONG,
         None,
         "Age of a segment at which a new one begins; log.roll.hours if not set.",
-        at_least(1),
         importance=HIGH,
         topic="segment.ms",
     )
@@ -49,7 +48,6 @@ class LogSettings(ImmutableSettings):
         None,
         "Maximum of the random time that is subtracted from log.roll.ms; log.roll.jitter.hours if "
         "not set.",
-        at_least(0),
         importance=HIGH,
         topic="segment.jitter.ms",
     )
@@ -101,8 +99,8 @@ class LogSettings(ImmutableSettings):
         ("delete",),
         "delete: old segments are deleted (retention). compact: only the latest record of each key "
         "stays, and records need a key. Or both.",
-        one_of("compact", "delete"),
         topic="cleanup.policy",
+        entry=one_of("compact", "delete"),
     )
     log_index_size_max_bytes: int = honoured(
         Kind.INT,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import Field, field
 from enum import IntEnum
 from typing import Any, cast
@@ -43,7 +43,11 @@ Check = Callable[[Any], str | None]
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A row. `topic` is the topic setting that defaults to this setting, None if there is none."""
+    """A row. `topic` is the topic setting that defaults to this setting, None if there is none.
+
+    `entry` is the check of each entry of a list (Kafka's ValidList). No entry of such a list is
+    empty, and an entry that it has twice counts once.
+    """
 
     name: str
     kind: Kind
@@ -52,6 +56,7 @@ class Setting(msgspec.Struct, frozen=True):
     check: Check | None = None
     importance: Importance = Importance.MEDIUM
     topic: str | None = None
+    entry: Check | None = None
 
     @property
     def attribute(self) -> str:
@@ -65,18 +70,28 @@ class InvalidValue(ValueError):
 
 _TRUTH = {"true": True, "false": False}
 _BITS = {Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
-_COMMA = re.compile(r"\s*,\s*")
-_NUMBER = re.compile(r"[+-]?[0-9]+")
+# What Java's String.trim removes: no other blanks of Unicode.
+_BLANKS = "".join(map(chr, range(ord(" ") + 1)))
+_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+# As in Java, a whole number may have the digits of any script that UTF-16 writes as one unit.
+_NUMBER = re.compile(r"[+-]?(?:(?![\U00010000-\U0010ffff])\d)+")
+_DOUBLE = re.compile(
+    r"[+-]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII
+)
+# Java writes a double with an exponent if it is not in this range.
+_PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
 
 
 def parse_value(setting: Setting, text: str) -> SettingValue:
-    """Return the value of `text`. Raises InvalidValue, worded as in Kafka's ConfigDef."""
+    """Return the value of `text`. Raises InvalidValue, worded as in Kafka's ConfigDef: for a text
+    that is not of the type with the text, else with the value."""
     if setting.kind is not Kind.PASSWORD:
         check_length(setting.name, text)
-    value = _parse_kind(setting, text.strip())
+    value = _parse_kind(setting, text)
     reason = setting.check(value) if setting.check is not None else None
     if reason is not None:
-        raise InvalidValue(f"Invalid value {text} for configuration {setting.name}: {reason}")
+        shown = format_value(setting.kind, value)
+        raise InvalidValue(f"Invalid value {shown} for configuration {setting.name}: {reason}")
     return value
 
 
@@ -90,32 +105,41 @@ def check_length(name: str, text: str) -> None:
         )
 
 
-def _parse_kind(setting: Setting, text: str) -> SettingValue:
-    kind = setting.kind
+def _parse_kind(setting: Setting, given: str) -> SettingValue:
+    kind, text = setting.kind, given.strip(_BLANKS)
     if kind is Kind.BOOLEAN:
         truth = _TRUTH.get(text.lower())
         if truth is None:
-            raise _invalid(setting, text, "Expected value to be either true or false")
+            raise _invalid(setting, given, "Expected value to be either true or false")
         return truth
     if kind in _BITS:
         limit = 1 << (_BITS[kind] - 1)
-        # int() also accepts "1_000", which Java refuses, and the digits of other scripts.
-        if not _NUMBER.fullmatch(text) or len(text) > 20 or not -limit <= int(text) < limit:
-            raise _invalid(setting, text, f"Not a number of type {kind.name}")
+        # int() also accepts "1_000", which Java refuses. It refuses thousands of digits.
+        digits = text.lstrip("+-0")
+        if not _NUMBER.fullmatch(text) or len(digits) > 20 or not -limit <= int(text) < limit:
+            raise _invalid(setting, given, f"Not a number of type {kind.name}")
         return int(text)
     if kind is Kind.DOUBLE:
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
-        if math.isnan(number):
-            raise _invalid(setting, text, "Not a number of type DOUBLE")
-        return number
+        # NaN is refused too: no rule about a number holds for it.
+        if not _DOUBLE.fullmatch(text):
+            raise _invalid(setting, given, "Not a number of type DOUBLE")
+        return float(text.rstrip("fFdD"))
     if kind is Kind.LIST:
-        return tuple(_COMMA.split(text)) if text else ()
+        entries = _COMMA.split(text) if text else ()
+        return tuple(entries) if setting.entry is None else _valid_entries(setting, entries)
     if kind is Kind.PASSWORD:
         return Secret(text)
     return text
+
+
+def _valid_entries(setting: Setting, entries: Iterable[str]) -> tuple[str, ...]:
+    for entry in entries:
+        if not entry:
+            raise InvalidValue(f"Configuration '{setting.name}' values must not be empty.")
+        reason = setting.entry(entry) if setting.entry is not None else None
+        if reason is not None:
+            raise _invalid(setting, entry, reason)
+    return tuple(dict.fromkeys(entries))
 
 
 def _invalid(setting: Setting, text: str, reason: str) -> InvalidValue:
@@ -132,8 +156,23 @@ def format_value(kind: Kind, value: SettingValue) -> str | None:
     if isinstance(value, tuple):
         return ",".join(value)
     if isinstance(value, float):
-        return str(value).replace("e", "E").replace("+", "")
+        return _format_double(value)
     return str(value)
+
+
+def _format_double(value: float) -> str:
+    """Return the text of Java's Double.toString."""
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
+        return repr(value)
+    mantissa, _, exponent = repr(value).partition("e")
+    sign, mantissa = ("-", mantissa[1:]) if value < 0 else ("", mantissa)
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    # The point stands after the first digit.
+    power = int(exponent or 0) + len(whole) - 1 - (len(whole + fraction) - len(digits))
+    return f"{sign}{digits[0]}.{digits[1:].rstrip('0') or '0'}E{power}"
 
 
 def at_least(minimum: int) -> Check:
@@ -153,17 +192,9 @@ def between(minimum: float, maximum: float) -> Check:
 
 
 def one_of(*allowed: str) -> Check:
-    """Return the check that a text, or each entry of a list, is allowed.
-
-    These are Kafka's ValidString.in and ValidList.in.
-    """
-
-    def check(value: Any) -> str | None:
-        given = value if isinstance(value, tuple) else (value,)
-        wrong = [entry for entry in given if entry not in allowed]
-        return f"String must be one of: {', '.join(allowed)}" if wrong else None
-
-    return check
+    """Return the check that a text is allowed (Kafka's ValidString.in)."""
+    reason = f"String must be one of: {', '.join(allowed)}"
+    return lambda value: None if value in allowed else reason
 
 
 def honoured(
@@ -174,10 +205,11 @@ def honoured(
     *,
     importance: Importance = Importance.MEDIUM,
     topic: str | None = None,
+    entry: Check | None = None,
 ) -> Any:
     """Return a dataclass field for a setting. The setting's name is the attribute's name with
     dots."""
-    row = (kind, default, doc, check, importance, topic)
+    row = (kind, default, doc, check, importance, topic, entry)
     return field(default=cast(Any, default), metadata={"row": row})
 
 

@@ -78,11 +78,13 @@ _OWN_RULES: dict[str, dict[str, Any]] = {
     },
     "segment.ms": {
         "kind": Kind.LONG,
+        "check": at_least(1),
         "default": 168 * HOUR_MS,
         "doc": "Age of a segment at which a new one begins.",
     },
     "segment.jitter.ms": {
         "kind": Kind.LONG,
+        "check": at_least(0),
         "default": 0,
         "doc": "Maximum of the random time that is subtracted from segment.ms.",
     },
@@ -118,7 +120,7 @@ def _throttled_replicas(name: str, doc: str) -> Setting:
     Kafka's ThrottledReplicaListValidator."""
 
     def check(value: tuple[str, ...]) -> None:
-        if value != ("*",) and not all(re.fullmatch(_REPLICA, replica) for replica in value):
+        if "".join(value) != "*" and not all(re.fullmatch(_REPLICA, entry) for entry in value):
             raise InvalidValue(
                 f"Invalid value [{', '.join(value)}] for configuration {name}: {name} must be the "
                 "literal '*' or a list of replicas in the following format: "
@@ -128,7 +130,8 @@ def _throttled_replicas(name: str, doc: str) -> Setting:
     return Setting(name, Kind.LIST, (), doc, check)
 
 
-_REPLICA: Final = r"[0-9]{1,10}:[0-9]{1,10}"
+# As in Kafka, an entry may be empty.
+_REPLICA: Final = r"(?:[0-9]{1,10}:[0-9]{1,10})?"
 # Topic settings without a broker setting.
 _THROTTLES = (
     _throttled_replicas(

@@ -125,6 +125,13 @@ ROLLS = (("DYNAMIC_BROKER_CONFIG", 70000), ("DYNAMIC_DEFAULT_BROKER_CONFIG", 800
         "compression.type=none",
         "log.segment.bytes=100",
         "num.io.threads=0",
+        "log.cleaner.threads=5",
+        "num.recovery.threads.per.data.dir=5",
+        "num.replica.fetchers=3",
+        "log.roll.ms=0",
+        "log.retention.ms=0",
+        "max.connections.per.ip=0",
+        "log.cleaner.dedupe.buffer.size=5",
     ],
 )
 def test_settings_of_a_broker_that_are_refused(tools: ToolPair, change: str) -> None:
@@ -231,8 +238,9 @@ def test_an_error_about_a_credential_does_not_show_the_password(
 
 def test_numbers_of_threads_are_changed_while_a_broker_runs(tools: ToolPair) -> None:
     """They have no effect here, but a script that sets them works."""
-    # Kafka refuses more than twice the present number.
-    threads = "num.io.threads=2,num.network.threads=2,log.cleaner.threads=2"
+    # Both refuse more than twice the present number, and less than half of it. The numbers of the
+    # two brokers differ (QUIET).
+    threads = "num.io.threads=5,num.network.threads=2,log.cleaner.threads=2"
     names = ",".join(pair.partition("=")[0] for pair in threads.split(","))
     for place in (BROKER_1, ALL_BROKERS):
         change = (*SERVER, "--alter", *place)

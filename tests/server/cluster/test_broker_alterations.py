@@ -113,7 +113,7 @@ INVALID, CONFIG = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
         (
             ("nosuch", SUBTRACT, "7"),
             CONFIG,
-            "Config value subtract is not allowed for config key: nosuch",
+            "Unknown config name: nosuch",
         ),
         (
             ("min.insync.replicas", SET, "2"),
@@ -123,14 +123,61 @@ INVALID, CONFIG = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
         (
             ("log.retention.ms", SET, "0"),
             INVALID,
-            "Invalid value for configuration log.retention.ms: must be -1 (unlimited) or at least "
-            "1",
+            "requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal "
+            "to 1",
+        ),
+        (
+            ("log.roll.ms", SET, "0"),
+            INVALID,
+            "requirement failed: log.roll.ms must be greater than or equal to 1",
+        ),
+        (
+            ("log.roll.jitter.ms", SET, "-1"),
+            INVALID,
+            "requirement failed: log.roll.jitter.ms must be greater than or equal to 0",
+        ),
+        (
+            ("max.connections.per.ip", SET, "0"),
+            INVALID,
+            "requirement failed: max.connections.per.ip can be set to zero only if "
+            "max.connections.per.ip.overrides property is set.",
+        ),
+        (
+            ("log.cleaner.dedupe.buffer.size", SET, "1048576"),
+            INVALID,
+            "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner "
+            "thread.",
+        ),
+        (
+            ("message.max.bytes", 7, "1"),
+            INVALID,
+            "Unknown operations type 7",
+        ),
+        (
+            ("message.max.bytes", 7, None),
+            INVALID,
+            "Null value not supported for : message.max.bytes",
+        ),
+        (
+            ("advertised.listeners", APPEND, "x"),
+            INVALID,
+            "Cannot update these configs dynamically: [advertised.listeners]",
+        ),
+        (
+            ("follower.replication.throttled.rate", APPEND, "1"),
+            CONFIG,
+            "Unknown config name: follower.replication.throttled.rate",
+        ),
+        (
+            ("log.cleanup.policy", APPEND, ""),
+            INVALID,
+            "Configuration 'log.cleanup.policy' values must not be empty.",
         ),
         (
             ("max.connections.per.ip.overrides", SET, "x"),
             INVALID,
-            "Invalid value for configuration max.connections.per.ip.overrides: 'x' is not an "
-            "address and a count, as in ::1:50",
+            "Error parsing configuration property 'max.connections.per.ip.overrides': 'x' is not "
+            "an address and a count, as in ::1:50",
         ),
         (
             ("log.cleaner.min.compaction.lag.ms", SET, "100"),

@@ -38,14 +38,14 @@ def test_settings_are_altered_one_by_one() -> None:
         Alteration("flush.ms", DELETE, None),
         Alteration("cleanup.policy", APPEND, "compact,delete"),
     ]
-    after = altered_settings(SETTINGS, before, alterations)
+    after = altered_settings(before, alterations)
     assert after == {"retention.ms": "6", "cleanup.policy": "delete,compact"}
-    without = altered_settings(SETTINGS, after, [Alteration("cleanup.policy", SUBTRACT, "delete")])
+    without = altered_settings(after, [Alteration("cleanup.policy", SUBTRACT, "delete")])
     assert without["cleanup.policy"] == "compact"
 
 
 def test_a_list_that_was_not_set_grows_from_its_default() -> None:
-    after = altered_settings(SETTINGS, {}, [Alteration("cleanup.policy", APPEND, "compact")])
+    after = altered_settings({}, [Alteration("cleanup.policy", APPEND, "compact")])
     assert after == {"cleanup.policy": "delete,compact"}
 
 
@@ -59,7 +59,7 @@ def test_a_list_that_was_not_set_grows_from_its_default() -> None:
 )
 def test_alterations_that_are_refused(alteration: Alteration, code: ErrorCode) -> None:
     with pytest.raises(Refused) as caught:
-        altered_settings(SETTINGS, {}, [alteration])
+        altered_settings({}, [alteration])
     assert caught.value.code is code
 
 

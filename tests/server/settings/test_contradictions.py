@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from oncelog_server.config import SettingsError, load_settings
-from oncelog_server.settings.contradictions import client_listeners, contradictions
+from oncelog_server.settings.contradictions import contradictions
+from oncelog_server.settings.listeners import client_listeners
 from oncelog_server.settings.model import Settings
 
 

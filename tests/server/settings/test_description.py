@@ -8,9 +8,12 @@ from oncelog_server.settings.description import (
     ConfigSource,
     Synonym,
     describe_broker,
+    describe_defaults,
     describe_topic,
 )
+from oncelog_server.settings.dynamic import in_force
 from oncelog_server.settings.model import HONOURED, Settings
+from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.topics import INTERNAL, TOPIC_SETTINGS
 
 
@@ -40,7 +43,7 @@ def test_a_value_is_shown_in_its_normal_form() -> None:
 def test_a_broker_shows_settings_with_effect_and_settings_without_effect() -> None:
     settings = load_settings(assignments=["num.io.threads=9", "num.partitions=2"]).settings
     found = {entry.name: entry for entry in describe_broker(settings)}
-    assert set(found) == HONOURED.keys() | ACCEPTED.keys()
+    assert set(found) == HONOURED.keys() | ACCEPTED.keys() | REFUSED.keys()
     assert (found["num.partitions"].value, found["num.partitions"].read_only) == ("2", True)
     assert found["num.io.threads"].synonyms == (
         Synonym("num.io.threads", "9", ConfigSource.STATIC_BROKER),
@@ -48,3 +51,57 @@ def test_a_broker_shows_settings_with_effect_and_settings_without_effect() -> No
     )
     assert found["log.roll.ms"].value is None
     assert found["log.roll.ms"].synonyms == ()
+
+
+def test_a_refused_setting_is_described_with_its_default() -> None:
+    """Consoles read some of them, for example to know if there is tiered storage."""
+    found = {entry.name: entry for entry in describe_broker(Settings())}
+    remote = found["remote.log.storage.system.enable"]
+    assert (remote.value, remote.source, remote.read_only) == ("false", ConfigSource.DEFAULT, True)
+    assert remote.synonyms == (
+        Synonym("remote.log.storage.system.enable", "false", ConfigSource.DEFAULT),
+    )
+    assert "remote (tiered) storage is not built" in remote.documentation
+
+
+def test_a_setting_without_a_default_has_no_synonym() -> None:
+    found = {entry.name: entry for entry in describe_broker(Settings())}
+    for name in ("num.replica.alter.log.dirs.threads", "metadata.log.dir", "ssl.provider"):
+        assert (found[name].value, found[name].synonyms) == (None, ())
+
+
+def test_a_value_is_normal_and_its_synonym_has_the_text_that_was_set() -> None:
+    assignments = ["log.cleanup.policy=delete , compact", "num.io.threads=09"]
+    settings = load_settings(assignments=assignments).settings
+    own = {"log.segment.bytes": " +5000000 ", "num.replica.fetchers": " 02 "}
+    changed = in_force(settings, own, {"log.segment.bytes": " +6000000 "})
+    found = {entry.name: entry for entry in describe_broker(changed)}
+    shown = {
+        name: (found[name].value, [synonym.value for synonym in found[name].synonyms])
+        for name in (*own, "log.cleanup.policy", "num.io.threads")
+    }
+    assert shown == {
+        "log.segment.bytes": ("5000000", [" +5000000 ", " +6000000 ", "1073741824"]),
+        "num.replica.fetchers": ("2", [" 02 ", "1"]),
+        "log.cleanup.policy": ("delete,compact", ["delete , compact", "delete"]),
+        "num.io.threads": ("9", ["09", "8"]),
+    }
+    (default,) = describe_defaults(changed)
+    assert default.value == " +6000000 "
+
+
+def test_a_setting_of_lower_precedence_is_a_synonym_only_below_the_first() -> None:
+    """Kafka's ConfigHelper drops the synonyms before the first with the name of the broker's
+    setting. So `log.retention.hours` is shown only if log.retention.ms has a value too."""
+    settings = load_settings(assignments=["log.retention.hours=1", "log.roll.ms=7"]).settings
+    found = {entry.name: entry for entry in describe_topic(settings, {})}
+    retention = found["retention.ms"]
+    assert (retention.value, retention.source) == ("3600000", ConfigSource.DEFAULT)
+    assert retention.synonyms == found["flush.ms"].synonyms == ()
+    assert found["segment.ms"].synonyms == (
+        Synonym("log.roll.ms", "7", ConfigSource.STATIC_BROKER),
+        Synonym("log.roll.hours", "168", ConfigSource.DEFAULT),
+    )
+    assert found["local.retention.ms"].synonyms == (
+        Synonym("log.local.retention.ms", "-2", ConfigSource.DEFAULT),
+    )

@@ -31,8 +31,10 @@ from oncelog_server.settings.table import (
     Kind,
     Setting,
     at_least,
+    between,
     check_length,
     format_value,
+    one_of,
     parse_value,
 )
 from oncelog_server.settings.tls import TlsSettings
@@ -187,10 +189,76 @@ def test_lags_of_compaction_may_not_cross() -> None:
         topic_values(Settings(), {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"})
 
 
-@pytest.mark.parametrize("text", ["1_000", "1.0", "", "0x10", "٣", "2147483648", "9" * 5000, "1 2"])
+@pytest.mark.parametrize(
+    "text",
+    ["1_000", "1.0", "", "0x10", "\U0001d7d3", "2147483648", "9" * 5000, "1 2", "\xa05", "\u20035"],
+)
 def test_text_that_java_does_not_parse_as_an_int_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue, match="Not a number of type INT"):
         parse_value(NUMBER, text)
+
+
+def test_an_int_may_have_the_digits_of_any_script_and_many_zeros() -> None:
+    assert parse_value(NUMBER, "٣") == 3
+    assert parse_value(NUMBER, "+" + "0" * 30 + "3") == 3
+
+
+SHARE = Setting("d", Kind.DOUBLE, 0.5, "", between(0, 1))
+WORD = Setting("s", Kind.STRING, "a", "", one_of("a", "b"))
+WORDS = Setting("l", Kind.LIST, (), "", entry=one_of("a", "b"))
+TRUTH = Setting("b", Kind.BOOLEAN, False, "")
+
+
+@pytest.mark.parametrize(
+    ("row", "text", "message"),
+    [
+        (NUMBER, " x ", "Invalid value  x  for configuration n: Not a number of type INT"),
+        (NUMBER, " -0 ", "Invalid value 0 for configuration n: Value must be at least 1"),
+        (SHARE, "2", "Invalid value 2.0 for configuration d: Value must be no more than 1"),
+        (SHARE, "1e7f", "Invalid value 1.0E7 for configuration d: Value must be no more than 1"),
+        (SHARE, "-.5", "Invalid value -0.5 for configuration d: Value must be at least 0"),
+        (SHARE, "1_0", "Invalid value 1_0 for configuration d: Not a number of type DOUBLE"),
+        (SHARE, "inf", "Invalid value inf for configuration d: Not a number of type DOUBLE"),
+        (WORD, " c ", "Invalid value c for configuration s: String must be one of: a, b"),
+        (WORDS, "a,c ,b", "Invalid value c for configuration l: String must be one of: a, b"),
+        (WORDS, "a,,b", "Configuration 'l' values must not be empty."),
+        (WORDS, "a\xa0,b", "Invalid value a\xa0 for configuration l: String must be one of: a, b"),
+        (
+            TRUTH,
+            " x",
+            "Invalid value  x for configuration b: Expected value to be either true or false",
+        ),
+    ],
+)
+def test_an_invalid_value_is_named_as_in_kafka(row: Setting, text: str, message: str) -> None:
+    """A text that is not of the type is named with its blanks, else the value is named."""
+    with pytest.raises(InvalidValue) as caught:
+        parse_value(row, text)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.5, "0.5"),
+        (0.001, "0.001"),
+        (0.000123, "1.23E-4"),
+        (1e-5, "1.0E-5"),
+        (9_999_999.0, "9999999.0"),
+        (-10_000_000.0, "-1.0E7"),
+        (12_345_678.9, "1.23456789E7"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (float("-inf"), "-Infinity"),
+        (0.0, "0.0"),
+    ],
+)
+def test_a_double_is_shown_as_by_java(value: float, text: str) -> None:
+    assert format_value(Kind.DOUBLE, value) == text
+    assert parse_value(Setting("d", Kind.DOUBLE, 0.0, ""), text) == value
+
+
+def test_an_entry_that_a_list_has_twice_counts_once() -> None:
+    assert parse_value(WORDS, "b, a,b") == ("b", "a")
 
 
 def test_texts_are_trimmed_and_booleans_are_any_case() -> None:
