@@ -5,7 +5,7 @@ Handlers and the broker read the metadata from an image only, never from the sto
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from sys import intern
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -270,38 +270,12 @@ class _Draft:
         self._counts: dict[bytes, int] = {}
 
     def apply(self, event: Event) -> None:
-        key, entry = event.key, event.entry
-        if key.startswith(records.PARTITIONS):
-            self._partition(key, entry)
-        elif key.startswith(records.TOPICS):
-            self._topic(key.removeprefix(records.TOPICS), entry)
-        elif key.startswith(records.DELETIONS):
-            self._deletion(uuid_from_string(key.removeprefix(records.DELETIONS)), entry)
-        elif key.startswith(records.ACLS):
-            self._acl(key, entry)
-        elif key.startswith(records.SCRAM):
-            self._credential(key, entry)
-        elif key.startswith(records.QUOTAS):
-            self._quota(records.quotas_entity(key), entry)
-        elif key.startswith(records.PRODUCER_ID_BLOCKS):
-            self._owner(int(key.removeprefix(records.PRODUCER_ID_BLOCKS)), entry)
-        elif key.startswith(PREFIXES):
-            self._members.apply(self._old, key, entry)
-        elif key == records.CONTROLLER:
-            controller = entry and records.decode(ControllerRecord, entry.value)
-            self._changed["controller_id"] = controller.broker_id if controller else -1
-            self._changed["controller_epoch"] = entry.create_revision if entry else -1
-        elif key == records.CLUSTER and entry is not None:
-            cluster = records.decode(ClusterRecord, entry.value)
-            self._changed["cluster_id"] = cluster.id
-            self._changed["absolute_hash"] = cluster.absolute_hash
-        elif key == records.RESTORED and entry is not None:
-            restored = records.decode(RestoredRecord, entry.value)
-            self._changed["restored_at"] = entry.mod_revision
-            self._changed["restored_revision"] = restored.revision
-        elif key == records.FEATURES and entry is not None:
-            self._changed["features"] = records.decode(FeaturesRecord, entry.value).levels
-            self._changed["features_epoch"] = entry.mod_revision
+        """Apply a change of the store. A key of a kind that is not in KINDS is one of a later
+        version, which another broker may run during an upgrade: it changes nothing here."""
+        key = event.key
+        apply = KINDS.get(key[: key.find("/") + 1] or key)
+        if apply is not None:
+            apply(self, key, event.entry)
 
     def finish(self) -> ClusterImage:
         for topic_id in self._touched:
@@ -329,7 +303,36 @@ class _Draft:
             changed["producer_id_owners"] = self._owners
         return msgspec.structs.replace(self._old, revision=self.revision, **changed)
 
-    def _deletion(self, topic_id: bytes, entry: Entry | None) -> None:
+    def _nothing(self, key: str, entry: Entry | None) -> None:
+        """The image does not have this kind of record."""
+
+    def _member(self, key: str, entry: Entry | None) -> None:
+        self._members.apply(self._old, key, entry)
+
+    def _controller(self, key: str, entry: Entry | None) -> None:
+        controller = entry and records.decode(ControllerRecord, entry.value)
+        self._changed["controller_id"] = controller.broker_id if controller else -1
+        self._changed["controller_epoch"] = entry.create_revision if entry else -1
+
+    def _cluster(self, key: str, entry: Entry | None) -> None:
+        if entry is not None:
+            cluster = records.decode(ClusterRecord, entry.value)
+            self._changed["cluster_id"] = cluster.id
+            self._changed["absolute_hash"] = cluster.absolute_hash
+
+    def _restored(self, key: str, entry: Entry | None) -> None:
+        if entry is not None:
+            restored = records.decode(RestoredRecord, entry.value)
+            self._changed["restored_at"] = entry.mod_revision
+            self._changed["restored_revision"] = restored.revision
+
+    def _features(self, key: str, entry: Entry | None) -> None:
+        if entry is not None:
+            self._changed["features"] = records.decode(FeaturesRecord, entry.value).levels
+            self._changed["features_epoch"] = entry.mod_revision
+
+    def _deletion(self, key: str, entry: Entry | None) -> None:
+        topic_id = uuid_from_string(key.removeprefix(records.DELETIONS))
         if self._deletions is None:
             self._deletions = dict(self._old.deletions)
         if entry is None:
@@ -365,7 +368,8 @@ class _Draft:
         self._scram[user] = credential_of(entry.value)
         self._scram_revisions[user] = entry.mod_revision
 
-    def _quota(self, entity: Entity, entry: Entry | None) -> None:
+    def _quota(self, key: str, entry: Entry | None) -> None:
+        entity = records.quotas_entity(key)
         if self._quotas is None:
             self._quotas = dict(self._old.quotas)
             self._quota_revisions = dict(self._old._quota_revisions)
@@ -376,7 +380,8 @@ class _Draft:
         self._quotas[entity] = records.decode(QuotasRecord, entry.value).limits
         self._quota_revisions[entity] = entry.mod_revision
 
-    def _owner(self, block: int, entry: Entry | None) -> None:
+    def _owner(self, key: str, entry: Entry | None) -> None:
+        block = int(key.removeprefix(records.PRODUCER_ID_BLOCKS))
         if self._owners is None:
             self._owners = dict(self._old.producer_id_owners)
         if entry is None:
@@ -385,7 +390,8 @@ class _Draft:
         record = records.decode(ProducerIdBlockRecord, entry.value)
         self._owners[block] = Principal.of(record.principal)
 
-    def _topic(self, name: str, entry: Entry | None) -> None:
+    def _topic(self, key: str, entry: Entry | None) -> None:
+        name = key.removeprefix(records.TOPICS)
         if self._topics is None:
             self._topics = dict(self._old.topics)
         if self._names is None:
@@ -469,6 +475,27 @@ class _Draft:
             partitions=tuple(by_number[number] for number in range(count)),
             missing=missing,
         )
+
+
+# The key, or its beginning up to the first slash -> the change of the draft. Each kind of record
+# has a row.
+KINDS: Final[Mapping[str, Callable[[_Draft, str, Entry | None], None]]] = {
+    records.PARTITIONS: _Draft._partition,
+    records.TOPICS: _Draft._topic,
+    records.DELETIONS: _Draft._deletion,
+    records.ACLS: _Draft._acl,
+    records.SCRAM: _Draft._credential,
+    records.QUOTAS: _Draft._quota,
+    records.PRODUCER_ID_BLOCKS: _Draft._owner,
+    **dict.fromkeys(PREFIXES, _Draft._member),
+    records.CONTROLLER: _Draft._controller,
+    records.CLUSTER: _Draft._cluster,
+    records.RESTORED: _Draft._restored,
+    records.FEATURES: _Draft._features,
+    records.BARRIERS: _Draft._nothing,
+    records.PRODUCER_IDS: _Draft._nothing,
+    records.SERVER_SECRET: _Draft._nothing,
+}
 
 
 def _without_record(topic_id: bytes, partition: int) -> PartitionImage:

@@ -14,7 +14,7 @@ from msgspec import structs
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.delta import ImageDelta, PartitionChange
-from oncelog_server.cluster.image import NO_LEADER, ClusterImage
+from oncelog_server.cluster.image import KINDS, NO_LEADER, ClusterImage
 from oncelog_server.cluster.partition_additions import NewPartitions, create_partitions
 from oncelog_server.cluster.store import Delete, Put, Snapshot, Write
 from oncelog_server.cluster.topic_alterations import alter_topic
@@ -167,6 +167,15 @@ def test_records_of_earlier_versions_have_the_defaults_of_new_fields() -> None:
     assert records.decode(records.BrokerRecord, broker) == records.BrokerRecord("i", ())
     later = old[:-1] + b',"elr":[2],"elr_epochs":[7],"added_later":{}}'
     assert records.decode(records.PartitionRecord, later).elr_epochs == (7,)
+
+
+def test_each_kind_of_record_has_a_row() -> None:
+    """A kind without a row would be taken for one of a later version, and skipped."""
+    kinds = {value for name, value in vars(records).items() if name.isupper() and name[0] != "_"}
+    assert KINDS.keys() == {kind for kind in kinds if isinstance(kind, str)}
+    documented = (record.__doc__ for record in records._DECODERS)
+    keys = {doc.split("`")[1].partition("/") for doc in documented if doc}
+    assert KINDS.keys() == {kind + slash for kind, slash, _ in keys}
 
 
 def test_unknown_keys_and_fields_of_later_versions_are_skipped() -> None:
