@@ -88,6 +88,7 @@ BAD_BATCHES = {
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),
     "a control batch": (build_batch(records(), is_control=True), ErrorCode.INVALID_RECORD),
+    "a base offset": (build_batch(records(), base_offset=5), ErrorCode.INVALID_RECORD),
     "a future format": (of_magic(build_batch(records()), 3), ErrorCode.CORRUPT_MESSAGE),
     "an old format": (of_magic(build_batch(records()), 1), ErrorCode.INVALID_RECORD),
     "no batch": (bytearray(), ErrorCode.INVALID_RECORD),

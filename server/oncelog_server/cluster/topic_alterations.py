@@ -14,6 +14,7 @@ import msgspec
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.store import Write, Written
+from oncelog_server.cluster.topic_names import check_topic_name
 from oncelog_server.cluster.topic_writes import topic_put
 from oncelog_server.cluster.topics import checked_settings
 from oncelog_server.refusal import Refused
@@ -48,29 +49,31 @@ def replaced_settings(own: Mapping[str, str | None]) -> dict[str, str]:
 
     Raises Refused with INVALID_REQUEST if a setting has no value.
     """
-    missing = [name for name, text in own.items() if text is None]
-    if missing:
-        raise Refused(
-            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(missing)}"
-        )
+    refuse_missing([name for name, text in own.items() if text is None])
     return {name: text for name, text in own.items() if text is not None}
 
 
 def check_alterations(alterations: Sequence[Alteration]) -> None:
     """Raise Refused with INVALID_REQUEST if a value is missing or an operation is unknown."""
-    missing = [
-        alteration.name
-        for alteration in alterations
-        if alteration.text is None and alteration.operation != AlterOperation.DELETE
-    ]
-    if missing:
-        raise Refused(
-            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(missing)}"
-        )
+    refuse_missing(
+        [
+            alteration.name
+            for alteration in alterations
+            if alteration.text is None and alteration.operation != AlterOperation.DELETE
+        ]
+    )
     for alteration in alterations:
         if alteration.operation not in _OPERATIONS:
             message = f"Unknown operations type {alteration.operation}"
             raise Refused(ErrorCode.INVALID_REQUEST, message)
+
+
+def refuse_missing(names: Sequence[str]) -> None:
+    """Raise Refused with INVALID_REQUEST if there are `names`, settings that lack a value."""
+    if names:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(names)}"
+        )
 
 
 def altered_settings(
@@ -99,8 +102,11 @@ def alter_topic(
     """Return the writes that replace a topic's own settings. Return no writes if the topic has
     exactly these settings already.
 
-    Raises Refused if the topic does not exist or a setting is invalid.
+    Raises Refused if the topic does not exist, or if its name or a setting is invalid.
     """
+    if not name:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    check_topic_name(name)
     topic = image.topics.get(name)
     checked = checked_settings(settings, own, {} if topic is None else topic.settings)
     if topic is None:

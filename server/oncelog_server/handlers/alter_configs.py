@@ -38,6 +38,7 @@ async def _alter(
         services,
         context,
         request.resources,
+        lambda resource: [config.name for config in resource.configs if config.value is None],
         lambda resource: _replace(services, resource, validate_only=request.validate_only),
     )
     responses = [AlterConfigsResourceResponse(*outcome) for outcome in outcomes]

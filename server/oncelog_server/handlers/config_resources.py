@@ -14,6 +14,7 @@ from oncelog_protocol.messages.incremental_alter_configs import (
     AlterConfigsResource as IncrementalResource,
 )
 from oncelog_server.broker_services import BrokerServices
+from oncelog_server.cluster.topic_alterations import refuse_missing
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
@@ -59,18 +60,24 @@ async def alter_each(
     services: BrokerServices,
     context: RequestContext,
     resources: Sequence[R],
+    missing_values: Callable[[R], list[str]],
     alter: Callable[[R], Awaitable[None]],
 ) -> list[tuple[ErrorCode, str | None, int, str]]:
     """Return the outcome for each resource: code, message, type and name. A refused resource does
-    not stop the others."""
+    not stop the others. `missing_values` returns the settings without a value that need a value."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     outcomes: list[tuple[ErrorCode, str | None, int, str]] = []
     for resource in resources:
         kind, name = resource.resource_type, resource.resource_name
         code, message = ErrorCode.NONE, None
         try:
+            if times[kind, name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             keys = [config.name for config in resource.configs]
-            _check_alterable(services, context, kind, name, keys, times[kind, name])
+            if len(set(keys)) < len(keys):
+                raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+            refuse_missing(missing_values(resource))
+            _check_alterable(services, context, kind, name)
             await alter(resource)
         except Refused as refused:
             code, message = refused.code, refused.message or None
@@ -79,18 +86,9 @@ async def alter_each(
 
 
 def _check_alterable(
-    services: BrokerServices,
-    context: RequestContext,
-    kind: int,
-    name: str,
-    keys: list[str],
-    times: int,
+    services: BrokerServices, context: RequestContext, kind: int, name: str
 ) -> None:
-    """Raise Refused if the settings of the resource cannot be altered by this request."""
-    if times > 1:
-        raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-    if len(set(keys)) < len(keys):
-        raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    """Raise Refused if the client may not alter the settings of the resource on this broker."""
     found = resource_of(services, context, Operation.ALTER_CONFIGS, kind, name)
     if found is ConfigResource.BROKER and name:
         _check_is_this_broker(services, name)

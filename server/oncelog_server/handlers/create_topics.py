@@ -116,9 +116,6 @@ def _check(context: RequestContext, topic: CreatableTopic, times: int) -> None:
         or context.may(Operation.CREATE, topic=topic.name)
     ):
         raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
-    settings = Counter(config.name for config in topic.configs)
-    if len(settings) < len(topic.configs):
-        raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
@@ -130,8 +127,18 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
             (assignment.partition_index, tuple(assignment.broker_ids))
             for assignment in topic.assignments
         ),
-        {config.name: config.value for config in topic.configs},
+        _settings(topic),
     )
+
+
+def _settings(topic: CreatableTopic) -> dict[str, str | None]:
+    """Return the settings of the topic. If the request repeats a setting, the last value counts, as
+    in Kafka. A setting without a value stays so, because it is refused."""
+    settings: dict[str, str | None] = {}
+    for config in topic.configs:
+        if settings.get(config.name, "") is not None:
+            settings[config.name] = config.value
+    return settings
 
 
 def _refused(name: str, refused: Refused) -> CreatableTopicResult:

@@ -20,7 +20,9 @@ API = ApiKey.DELETE_GROUPS
 def handle(
     services: BrokerServices, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse | Deferred[DeleteGroupsResponse]:
-    answers = [_delete(services, context, group_id) for group_id in request.groups_names]
+    answers = [
+        _delete(services, context, group_id) for group_id in dict.fromkeys(request.groups_names)
+    ]
     return then(
         gather(answers),
         lambda lists: DeleteGroupsResponse(

@@ -65,9 +65,9 @@ def _delete(
 ) -> DeleteRecordsPartitionResult:
     try:
         context.require(Operation.DELETE, topic=topic)
+        partition = services.partitions.require(topic, wanted.partition_index)
         if topic in INTERNAL_TOPICS:
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        partition = services.partitions.require(topic, wanted.partition_index)
         partition.check_leader()
         if not partition.config.deletes_by_retention:
             raise Refused(ErrorCode.POLICY_VIOLATION)

@@ -23,6 +23,7 @@ from oncelog_protocol.messages.delete_topics import (
 )
 from oncelog_protocol.types import ZERO_UUID
 from oncelog_server.broker_services import BrokerServices
+from oncelog_server.default_messages import message_of
 from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
@@ -157,4 +158,4 @@ def _may_delete(context: RequestContext, name: str) -> bool:
 def _result(name: str | None, topic_id: bytes, refused: Refused | None) -> DeletableTopicResult:
     if refused is None:
         return DeletableTopicResult(name, topic_id)
-    return DeletableTopicResult(name, topic_id, refused.code, refused.message or None)
+    return DeletableTopicResult(name, topic_id, refused.code, message_of(refused))

@@ -22,6 +22,7 @@ from oncelog_protocol.messages.describe_configs import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import check_topic_name
+from oncelog_server.default_messages import message_of
 from oncelog_server.handlers.config_resources import ConfigResource, broker_id_of, resource_of
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
@@ -87,7 +88,10 @@ class _Describing:
         try:
             entries = self._entries_of(kind, name)
         except Refused as refused:
-            return DescribeConfigsResult(refused.code, refused.message, kind, name)
+            # Kafka has no message for an unknown topic.
+            is_unknown = refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            message = "" if is_unknown else message_of(refused)
+            return DescribeConfigsResult(refused.code, message, kind, name)
         if wanted.configuration_keys:
             entries = self._with_keys(entries, frozenset(wanted.configuration_keys))
         return DescribeConfigsResult(ErrorCode.NONE, "", kind, name, entries)

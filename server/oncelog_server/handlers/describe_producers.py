@@ -14,6 +14,7 @@ from oncelog_protocol.messages.describe_producers import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import check_topic_name
+from oncelog_server.default_messages import message_of
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
@@ -35,9 +36,13 @@ def _topic(services: BrokerServices, context: RequestContext, topic: TopicReques
         check_topic_name(topic.name)
         context.require(Operation.READ, topic=topic.name)
     except Refused as refused:
+        message = message_of(refused)
         return TopicResponse(
             topic.name,
-            [_refused(partition_index, refused) for partition_index in topic.partition_indexes],
+            [
+                PartitionResponse(partition_index, refused.code, message)
+                for partition_index in topic.partition_indexes
+            ],
         )
     return TopicResponse(
         topic.name,
@@ -53,7 +58,10 @@ def _partition(services: BrokerServices, topic: str, index: int) -> PartitionRes
         # A follower accepts the request too, so that an operator can compare the replicas.
         producers = services.views.partitions.producers(topic, index)
     except Refused as refused:
-        return _refused(index, refused)
+        # Kafka has a message for an unknown topic, and none for an unknown partition.
+        is_known = topic in services.metadata.image.topics
+        message = refused.message or None if is_known else message_of(refused)
+        return PartitionResponse(index, refused.code, message)
     return PartitionResponse(index, active_producers=[_state(found) for found in producers])
 
 
@@ -69,7 +77,3 @@ def _state(producer: ProducerView) -> ProducerState:
     if producer.held_records is not None and producer.held_bytes is not None:
         state.held_records, state.held_bytes = producer.held_records, producer.held_bytes
     return state
-
-
-def _refused(index: int, refused: Refused) -> PartitionResponse:
-    return PartitionResponse(index, refused.code, refused.message or None)

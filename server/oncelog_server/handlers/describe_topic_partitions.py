@@ -44,7 +44,7 @@ def _steps(
     cursor = request.cursor
     asked_for = {topic.name for topic in request.topics}
     start, first = ("", 0) if cursor is None else (cursor.topic_name, cursor.partition_index)
-    if first < 0 or (start and asked_for and start not in asked_for):
+    if first < 0 or (cursor is not None and asked_for and start not in asked_for):
         refused = [Topic(ErrorCode.INVALID_REQUEST, name) for name in sorted(asked_for)]
         return DescribeTopicPartitionsResponse(topics=refused)
     names = sorted(name for name in asked_for or services.metadata.image.topics if name >= start)
@@ -90,14 +90,14 @@ class _Pages:
                 self._denied.append(Topic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
             return True
         topic = services.metadata.image.topics.get(name)
+        if self._left == 0:
+            self.next_cursor = ResponseCursor(name, 0)
+            return False
         if topic is None:
             missing = Topic(_unknown(name), name, is_internal=is_internal(name))
             missing.topic_authorized_operations = self._context.authorized_operations(resource)
             self.topics.append(missing)
             return True
-        if self._left == 0:
-            self.next_cursor = ResponseCursor(name, 0)
-            return False
         states = services.views.states(topic, first, listener=self._context.listener_name)
         shown = list(islice(states, self._left))
         self.topics.append(self._shown(topic, shown))

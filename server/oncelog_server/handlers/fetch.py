@@ -53,6 +53,15 @@ TOPIC_IDS_SINCE: Final = 13
 LEADERS_SINCE: Final = 16
 # The errors after which a client looks for a new leader.
 MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+# The errors of partitions that the broker does not try to read. As in Kafka, their list of aborted
+# transactions is empty; with any other error it is null.
+NOT_READ: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
 NO_OFFSET: Final = -1
 # By the code on the wire. A look-up is faster than a call of the enum, and each Fetch needs one.
 ISOLATIONS: Final = {int(isolation): isolation for isolation in Isolation}
@@ -215,7 +224,8 @@ def _wanted(topics: Sequence[FetchTopic], by_id: bool) -> list[FetchedPartition]
             PartitionKey(topic.topic_id if by_id else topic.topic, partition.partition),
             partition.fetch_offset,
             partition.partition_max_bytes,
-            partition.current_leader_epoch,
+            # As in Kafka, any negative epoch means that the reader does not know the epoch.
+            max(partition.current_leader_epoch, NO_EPOCH),
             partition.last_fetched_epoch,
             partition.high_watermark,
         )
@@ -365,7 +375,7 @@ def _partition(found: PartitionResult) -> PartitionData:
             high_watermark=NO_OFFSET,
             last_stable_offset=NO_OFFSET,
             log_start_offset=NO_OFFSET,
-            aborted_transactions=None,
+            aborted_transactions=[] if found.code in NOT_READ else None,
             records=b"",
         )
     data = PartitionData(

@@ -21,6 +21,7 @@ from oncelog_protocol.messages.find_coordinator import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.coordinator.routing import routing_of
+from oncelog_server.default_messages import message_of
 from oncelog_server.deferred import Deferred
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
@@ -90,7 +91,7 @@ def _find(
             node_id=-1,
             port=-1,
             error_code=refused.code,
-            error_message=refused.message or None,
+            error_message=message_of(refused),
         )
 
 
@@ -100,7 +101,7 @@ def _leader(
     """Return the leader of the key's partition in the internal topic. Raises Refused if the client
     may not describe the key or if there is no leader."""
     if key_type not in KEY_TYPES:
-        raise Refused(ErrorCode.INVALID_REQUEST, "unknown key type")
+        raise Refused(ErrorCode.INVALID_REQUEST)
     topic_name, resource_type = KEY_TYPES[key_type]
     context.require(Operation.DESCRIBE, Resource(resource_type, key))
     image = services.metadata.image
@@ -126,7 +127,7 @@ def _response(context: RequestContext, found: list[Coordinator]) -> FindCoordina
     (coordinator,) = found
     return FindCoordinatorResponse(
         error_code=coordinator.error_code,
-        error_message=coordinator.error_message,
+        error_message=coordinator.error_message or ErrorCode.NONE.name,
         node_id=coordinator.node_id,
         host=coordinator.host,
         port=coordinator.port,

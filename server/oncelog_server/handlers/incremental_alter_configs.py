@@ -16,7 +16,7 @@ from oncelog_protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.cluster.topic_alterations import Alteration, altered_settings
+from oncelog_server.cluster.topic_alterations import Alteration, AlterOperation, altered_settings
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.config_resources import (
     ConfigResource,
@@ -41,10 +41,19 @@ async def _alter(
         services,
         context,
         request.resources,
+        _missing_values,
         lambda resource: _change(services, resource, validate_only=request.validate_only),
     )
     responses = [AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def _missing_values(resource: AlterConfigsResource) -> list[str]:
+    return [
+        config.name
+        for config in resource.configs
+        if config.value is None and config.config_operation != AlterOperation.DELETE
+    ]
 
 
 async def _change(

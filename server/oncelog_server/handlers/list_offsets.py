@@ -61,6 +61,9 @@ SPECIAL_SINCE: Final[dict[int, int]] = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 
+# The results by topic and partition. A topic or partition that the request repeats is there once.
+Rows = dict[str, dict[int, ListOffsetsPartitionResponse]]
+
 
 def handle(
     services: BrokerServices, context: RequestContext, request: ListOffsetsRequest
@@ -82,11 +85,11 @@ def _steps(
         for topic in request.topics
         for partition in topic.partitions
     )
-    topics = []
+    rows: Rows = {}
     for topic in request.topics:
         allowed = context.may(Operation.DESCRIBE, topic=topic.name)
-        answers = []
         for wanted in topic.partitions:
+            answers = rows.setdefault(topic.name, {})
             try:
                 if not allowed:
                     raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -100,29 +103,29 @@ def _steps(
                     end = partition.log_end_offset
                 elif _is_end_unknown(partition, wanted.timestamp, end):
                     raise Refused(_OFFSET_NOT_AVAILABLE)
-                answers.append(_look_up(partition, wanted, end))
+                row = _look_up(partition, wanted, end)
             except Refused as refused:
-                answers.append(_nothing(wanted, _code(context.api_version, refused.code)))
+                row = _nothing(wanted, _code(context.api_version, refused.code))
             except (StorageError, CorruptLog):
-                answers.append(_nothing(wanted, ErrorCode.KAFKA_STORAGE_ERROR))
+                row = _nothing(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
+            answers[wanted.partition_index] = row
             yield
-        topics.append(ListOffsetsTopicResponse(topic.name, answers))
         yield
-    response = ListOffsetsResponse(topics=topics)
     if any(wanted.count_from >= 0 for topic in request.topics for wanted in topic.partitions):
-        return (yield from _with_lags(services, request, response))
-    return response
+        yield from _add_lags(services, request, rows)
+    return ListOffsetsResponse(
+        topics=[ListOffsetsTopicResponse(name, [*found.values()]) for name, found in rows.items()]
+    )
 
 
-def _with_lags(
-    services: BrokerServices, request: ListOffsetsRequest, response: ListOffsetsResponse
-) -> Steps[ListOffsetsResponse]:
-    """Return the response with the requested lags, in oncelog's own fields (see the message's
-    schema). All lags together take at most MAX_COUNT_STEPS. The response has no lag for a partition
-    if its count is not complete by then."""
+def _add_lags(services: BrokerServices, request: ListOffsetsRequest, rows: Rows) -> Steps[None]:
+    """Add the requested lags to the rows, in oncelog's own fields (see the message's schema). All
+    lags together take at most MAX_COUNT_STEPS. A row gets no lag if its count is not complete by
+    then."""
     steps_left = MAX_COUNT_STEPS
-    for topic, answered in zip(request.topics, response.topics, strict=True):
-        for wanted, row in zip(topic.partitions, answered.partitions, strict=True):
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            row = rows[topic.name][wanted.partition_index]
             if row.error_code or wanted.count_from < 0:
                 continue
             try:
@@ -139,7 +142,6 @@ def _with_lags(
                 row.error_code = refused.code
             except (StorageError, CorruptLog):
                 row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    return response
 
 
 def _check_timestamp(version: int, timestamp: int) -> None:

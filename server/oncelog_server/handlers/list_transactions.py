@@ -38,9 +38,8 @@ def handle(
 def _steps(
     services: BrokerServices, context: RequestContext, request: ListTransactionsRequest
 ) -> Steps[ListTransactionsResponse]:
-    response = ListTransactionsResponse(
-        unknown_state_filters=[name for name in request.state_filters if name not in STATES_BY_NAME]
-    )
+    unknown = dict.fromkeys(name for name in request.state_filters if name not in STATES_BY_NAME)
+    response = ListTransactionsResponse(unknown_state_filters=list(unknown))
     states = []
     leaves_out = False
     try:
@@ -59,8 +58,7 @@ def _steps(
                     leaves_out = True
             yield
     except PatternError:
-        response.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
-        return response
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     response.transaction_states = states
     response.leaves_out = leaves_out and _may_write_markers(context)
     return response

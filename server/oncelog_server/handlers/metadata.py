@@ -62,6 +62,9 @@ def handle(
         return when_large(
             size, _response(services, context, request, _all_topics(services, context))
         )
+    if context.api_version < BY_ID_SINCE and not all(map(_is_named, topics)):
+        return _malformed(topics)
+    topics = request.topics = _by_id(topics) or topics
     refused: dict[str, ErrorCode] = {}
     missing: list[str] = []
     for name in _auto_created(services, context, request, topics):
@@ -74,6 +77,23 @@ def handle(
     if missing:
         return services.spawn(_create_and_answer(services, context, request, missing, refused))
     return _asked_and_answered(services, context, request, topics, refused)
+
+
+def _is_named(topic: MetadataRequestTopic) -> bool:
+    return topic.name is not None and topic.topic_id == ZERO_UUID
+
+
+def _by_id(topics: Iterable[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
+    """Return the topics with an id. As in Kafka, a request with any id asks for these alone."""
+    return [topic for topic in topics if topic.topic_id != ZERO_UUID]
+
+
+def _malformed(topics: Iterable[MetadataRequestTopic]) -> MetadataResponse:
+    """Return the response of Kafka to a request with an id or without a name, in a version in which
+    each topic needs a name: no brokers, and an error for each topic."""
+    code = ErrorCode.INVALID_REQUEST
+    rows = [MetadataResponseTopic(code, topic.name or "", topic.topic_id) for topic in topics]
+    return MetadataResponse(topics=rows)
 
 
 def _asked_and_answered(
@@ -154,9 +174,9 @@ def _topics(
     wanted: Sequence[MetadataRequestTopic],
     refused: dict[str, ErrorCode],
 ) -> Steps[list[MetadataResponseTopic]]:
-    found: dict[tuple[str | None, bytes], MetadataResponseTopic] = {}
+    found: dict[str | bytes | None, MetadataResponseTopic] = {}
     for topic in wanted:
-        key = topic.name, topic.topic_id
+        key = topic.name if topic.topic_id == ZERO_UUID else topic.topic_id
         if key not in found:
             found[key] = yield from _asked_for(services, context, topic, refused)
         yield
@@ -170,10 +190,7 @@ def _asked_for(
     refused: dict[str, ErrorCode],
 ) -> Steps[MetadataResponseTopic]:
     image = services.metadata.image
-    by_id = wanted.topic_id != ZERO_UUID
-    if context.api_version < BY_ID_SINCE and (by_id or wanted.name is None):
-        return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, wanted.name or "")
-    if by_id:
+    if wanted.topic_id != ZERO_UUID:
         name = image.topic_name(wanted.topic_id)
         if name is None:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)

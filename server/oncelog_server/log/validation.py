@@ -117,6 +117,7 @@ class BatchRules:
             and header.batch_length + LENGTH_OVERHEAD == len(records) <= self.own_max_bytes
             and attributes in _ATTRIBUTES
             and 0 < header.records_count == header.last_offset_delta + 1
+            and header.base_offset == 0
             and (
                 header.producer_epoch >= 0 <= header.base_sequence
                 if header.producer_id > NO_PRODUCER_ID
@@ -157,6 +158,11 @@ class BatchRules:
         if compute_crc(records, 0, len(records)) != header.crc:
             raise AppendError(ErrorCode.CORRUPT_MESSAGE, "the CRC of the batch is wrong")
         _check_fields(header)
+        if header.base_offset != 0:
+            raise _invalid(
+                "The baseOffset of the record batch in the append to"
+                f" {self._partition} should be 0, but it is {header.base_offset}"
+            )
         if not self.log_append_time:
             self._check_latest_timestamp(records, header, now_ms)
 

@@ -7,7 +7,7 @@ were set for it, as text. The others have the broker's value at the time of read
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 import msgspec
@@ -196,16 +196,22 @@ def topic_default(settings: Settings, name: str) -> SettingValue:
 
 
 def parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, SettingValue]:
-    """Return the values of a topic's own settings. Raises InvalidValue, worded as in Kafka."""
+    """Return the values of a topic's own settings. Raises InvalidValue, worded as in Kafka, and for
+    an unknown name before any invalid value."""
+    check_names(overrides)
     values: dict[str, SettingValue] = {}
     for name, text in overrides.items():
-        row = TOPIC_SETTINGS.get(name)
-        if row is None:
-            raise InvalidValue(f"Unknown topic config name: {name}")
         if text is None:
             raise InvalidValue(f"Null value not supported for topic configs: {name}")
-        values[name] = parse_value(row, text)
+        values[name] = parse_value(TOPIC_SETTINGS[name], text)
     return values
+
+
+def check_names(overrides: Iterable[str]) -> None:
+    """Raise InvalidValue for the first name that is no setting of a topic."""
+    for name in overrides:
+        if name not in TOPIC_SETTINGS:
+            raise InvalidValue(f"Unknown topic config name: {name}")
 
 
 def check_segment_bytes(own: Mapping[str, str], before: Mapping[str, str]) -> None:

@@ -209,7 +209,7 @@ async def test_incremental_alter_configs_has_an_outcome_for_each_resource() -> N
         assert [row.error_code for row in response.responses] == [
             ErrorCode.NONE,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            ErrorCode.INVALID_CONFIG,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
             ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             ErrorCode.INVALID_REQUEST,
             ErrorCode.INVALID_REQUEST,

@@ -72,7 +72,9 @@ async def test_each_topic_has_its_own_outcome() -> None:
                 twice,
                 orders(name="big", replication_factor=3),
                 orders(name="__cluster_metadata"),
-                orders(name="confused", configs=[config, config]),
+                orders(
+                    name="repeated", configs=[CreatableTopicConfig("retention.ms", "7"), config]
+                ),
                 orders(
                     name="manual",
                     num_partitions=-1,
@@ -87,10 +89,12 @@ async def test_each_topic_has_its_own_outcome() -> None:
             "orders": ErrorCode.NONE,
             "big": ErrorCode.INVALID_REPLICATION_FACTOR,
             "__cluster_metadata": ErrorCode.INVALID_REQUEST,
-            "confused": ErrorCode.INVALID_REQUEST,
+            "repeated": ErrorCode.NONE,
             "manual": ErrorCode.NONE,
         }
-        assert set(services.metadata.image.topics) == {"orders", "manual"}
+        topics = services.metadata.image.topics
+        assert set(topics) == {"orders", "repeated", "manual"}
+        assert topics["repeated"].settings == {"retention.ms": "5"}  # the last value
 
 
 async def test_validate_only_creates_nothing() -> None:

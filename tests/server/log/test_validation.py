@@ -91,6 +91,8 @@ BAD: dict[str, tuple[Callable[[], bytearray], ErrorCode]] = {
     "far ahead": (lambda: batch(1, timestamp=NOW_MS + HOUR_MS + 1), ErrorCode.INVALID_TIMESTAMP),
     "the last ms": (lambda: changed(35, "q", 2**63 - 1), ErrorCode.INVALID_TIMESTAMP),
     "before 1970": (lambda: changed(35, "q", -2), ErrorCode.INVALID_TIMESTAMP),
+    "base offset 77": (lambda: batch(2, base_offset=77), ErrorCode.INVALID_RECORD),
+    "base offset -1": (lambda: batch(2, base_offset=-1), ErrorCode.INVALID_RECORD),
     "first before 1970": (lambda: changed(27, "q", -2), ErrorCode.INVALID_TIMESTAMP),
 }
 
@@ -113,10 +115,10 @@ def test_h40_h41_h42_h43_h47_h48_a_bad_batch_is_refused_and_changes_nothing(
     assert not len(driver.log.producers)
 
 
-def test_a_base_offset_is_overwritten_whatever_it_was() -> None:
+def test_the_leader_epoch_of_a_batch_is_overwritten_whatever_it_was() -> None:
     driver = Driver(DEFAULT)
     driver.plain(2)
-    assert driver.append(batch(2, base_offset=77, leader_epoch=9)).base_offset == 2
+    assert driver.append(batch(2, leader_epoch=9)).base_offset == 2
     header = read_header(bytes(driver.files.nodes[driver.log.segments.active.log.path].data), 0)
     assert header.partition_leader_epoch == 0
 
