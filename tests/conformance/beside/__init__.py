@@ -1,0 +1,1 @@
+"""The same random requests to oncelog and to Apache Kafka, side by side."""
