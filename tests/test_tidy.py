@@ -238,15 +238,14 @@ def lets_a_port_go(tree: ast.AST) -> list[int]:
 
 
 def test_a_free_port_stays_reserved_until_its_use() -> None:
-    """Another process may take a port that a test has bound and let go. The function `free_ports`
-    of oncelog.testing keeps it."""
+    """Another process may take a port that a program has bound and let go. The functions of
+    oncelog.testing.ports keep it."""
     offences = [
         f"{shown(path)}:{line}"
         for path in source_files()
-        if path.parts[len(ROOT.parts)] in ("tests", "benchmarks")
         for line in lets_a_port_go(ast.parse(path.read_text(encoding="utf-8")))
     ]
-    refuse(offences, "use free_ports of oncelog.testing.ports")
+    refuse(offences, "use free_ports or reserve_port of oncelog.testing.ports")
 
 
 def test_only_two_modules_draw_random_numbers() -> None:

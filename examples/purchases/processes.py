@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from collections import Counter
 from pathlib import Path
+
+from oncelog.testing.ports import reserve_port
 
 
 class Broker:
@@ -19,7 +20,8 @@ class Broker:
         self._data = data
         self._log = (data.parent / "broker.log").open("ab")
         self._process: subprocess.Popen[str] | None = None
-        self.port = 0
+        # No other process can take the port before the first start, or during a restart.
+        self.port = reserve_port(self)
 
     @property
     def address(self) -> str:
@@ -28,8 +30,6 @@ class Broker:
     def start(self) -> None:
         """Start the broker and wait until it responds. Raises RuntimeError if it does not
         respond."""
-        if not self.port:
-            self.port = _free_port()
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "oncelog_server", "serve", "--data", str(self._data)),
@@ -53,12 +53,6 @@ class Broker:
         if self._process is not None:
             self._process.terminate()
             self._process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Worker:
