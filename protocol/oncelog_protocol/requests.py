@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from struct import error as StructError
 from typing import Any, NamedTuple
 
 from oncelog_protocol.apis import UNORDERED, Api, ApiKey, api_of
@@ -59,11 +60,21 @@ class Requests:
     ) -> tuple[int, list[Any]]:
         """Return the correlation id of a request and the parts to write, in order. `answered=False`
         for the one request without a response: Produce with acks=0.
+
+        Raises TypeError or ValueError for a value that has no encoding, with the API and the field.
+        Nothing is in flight then.
         """
         api = api_of(type(request))
         correlation_id = self._next
         parts: list[Any] = [write_request_header(api.key, version, correlation_id, self._client_id)]
-        encoder(type(request), version)(request, parts.append)
+        try:
+            encoder(type(request), version)(request, parts.append)
+        except (AttributeError, TypeError, ValueError, StructError) as error:
+            from oncelog_protocol.unencodable import unencodable
+
+            if (cause := unencodable(request, version)) is None:
+                raise
+            raise type(cause)(f"{api.name}: {cause}") from error
         self._next = 0 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
         if answered:
             self._waiting.append(Waiting(correlation_id, api, version))
