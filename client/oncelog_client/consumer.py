@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, Unpack
 
 from .connect_failures import ConnectFailure
+from .core import arguments
 from .core.consumer_config import ConsumerConfig, ConsumerSettings, consumer_config
 from .core.offset_reset import OffsetReset
 from .core.subscription import Mode, Subscription, TopicPattern
@@ -60,8 +61,7 @@ class Consumer(Generic[K, V]):
         value_deserializer: FromBytes[V] | None = None,
         **settings: Unpack[ConsumerSettings],
     ) -> None:
-        servers = bootstrap_servers if isinstance(bootstrap_servers, str) else [*bootstrap_servers]
-        self.config: ConsumerConfig = consumer_config(servers, settings)
+        self.config: ConsumerConfig = consumer_config(bootstrap_servers, settings)
         self._deserialization = Deserialization(key_deserializer, value_deserializer)
         self._cluster = Cluster(self.config, auto_create=self.config.allow_auto_create_topics)
         self._subscription = Subscription()
@@ -141,7 +141,7 @@ class Consumer(Generic[K, V]):
         self._awake.set()
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._closed or self._cluster.is_closed:
             raise ClosedError("the consumer is closed: make a new one")
         if not self._opened:
             raise ClosedError("the consumer is not open: call start(), or use `async with`")
@@ -157,24 +157,30 @@ class Consumer(Generic[K, V]):
         match the whole name of a topic.
 
         Replace the earlier subscription. A plain string is one topic. `poll` joins the group.
+        Raises TypeError or ValueError for a value that is no name.
         """
         self._check_open()
         if self._group is None:
             raise IllegalStateError(
                 "subscribe needs a consumer group: pass group_id=… to Consumer, or use assign()"
             )
+        if not isinstance(listener, RebalanceListener | None):
+            raise TypeError(f"listener is {type(listener).__name__}, not RebalanceListener")
+        if isinstance(topics, TopicPattern):
+            topics.fullmatch("")  # A pattern of bytes raises TypeError.
+        else:
+            topics = _topic_names(topics)
         self._group.listener = listener or RebalanceListener()
         if isinstance(topics, TopicPattern):
             self._subscription.subscribe_pattern(topics)
             self._cluster.all_topics = True
             await self._cluster.retry(self._cluster.refresh, self.config.default_api_timeout_ms)
         else:
-            names = [topics] if isinstance(topics, str) else list(topics)
-            if not names:
+            if not topics:
                 await self.unsubscribe()
                 return
-            self._subscription.subscribe_topics(names)
-            self._cluster.watch(names)
+            self._subscription.subscribe_topics(topics)
+            self._cluster.watch(topics)
             # A missing topic is no error here, because it is created, or the consumer waits for it.
             with suppress(RetriableError):
                 await self._cluster.refresh()
@@ -183,7 +189,7 @@ class Consumer(Generic[K, V]):
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without assignment by a group."""
         self._check_open()
-        chosen = [TopicPartition(*partition) for partition in partitions]
+        chosen = arguments.topic_partitions("partitions", partitions)
         self._subscription.assign(chosen)
         self._cluster.watch(partition.topic for partition in chosen)
         with suppress(RetriableError):
@@ -231,8 +237,13 @@ class Consumer(Generic[K, V]):
         NoOffsetForPartitionError under `auto_offset_reset="none"`, FencedInstanceError, and
         KafkaError with CORRUPT_MESSAGE for a broken batch, or RecordDeserializationError.
         """
-        limit = self.config.max_poll_records if max_records is None else max_records
-        return self._deserialized(await self._poll(monotonic_ms() + timeout_ms, limit))
+        limit = self.config.max_poll_records
+        if max_records is not None:
+            limit = arguments.whole_number("max_records", max_records)
+            if limit < 1:
+                raise ValueError(f"max_records is {limit}: Value must be at least 1")
+        deadline_ms = monotonic_ms() + arguments.number("timeout_ms", timeout_ms)
+        return self._deserialized(await self._poll(deadline_ms, limit))
 
     def _deserialized(self, records: list[ConsumerRecord]) -> list[ConsumerRecord[K, V]]:
         """Return the records before the first record that a deserializer refuses, and move the
@@ -321,9 +332,8 @@ class Consumer(Generic[K, V]):
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Move the position: the next poll reads from `offset` on."""
-        to = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-        if to.offset < 0:
-            raise IllegalStateError(f"{partition} has no offset {to.offset}: offsets begin at 0")
+        self._check_open()
+        to = arguments.offset_and_metadata(partition, offset)
         self._subscription[partition].jump(to.offset, to.known_epoch)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -381,12 +391,14 @@ class Consumer(Generic[K, V]):
     def pause(self, *partitions: TopicPartition) -> None:
         """Let `poll` return no records of the partitions until `resume`. Without arguments, pause
         all assigned partitions."""
+        self._check_open()
         for state in self._subscription.chosen(partitions):
             state.paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Let `poll` return records of the partitions again. Without arguments, resume all assigned
         partitions."""
+        self._check_open()
         for state in self._subscription.chosen(partitions):
             state.paused = False
         self._fetcher.pump()
@@ -407,16 +419,9 @@ class Consumer(Generic[K, V]):
         RetriableError after `default_api_timeout_ms`.
         """
         self._check_open()
+        chosen = None if offsets is None else arguments.offsets_to_commit(offsets)
         self._auto_commit.give_way()
-        if offsets is None:
-            await self._positions.commit(self._positions.consumed())
-        else:
-            await self._positions.commit(
-                {
-                    partition: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-                    for partition, offset in offsets.items()
-                }
-            )
+        await self._positions.commit(self._positions.consumed() if chosen is None else chosen)
 
     async def committed(
         self, *partitions: TopicPartition
@@ -424,7 +429,8 @@ class Consumer(Generic[K, V]):
         """Return the group's committed offsets of the partitions. Without arguments use the
         assigned partitions."""
         self._check_open()
-        wanted = list(partitions) or sorted(self._subscription.partitions)
+        wanted = arguments.topic_partitions("partitions", partitions)
+        wanted = wanted or sorted(self._subscription.partitions)
         found = await self._positions.committed(wanted, self.config.default_api_timeout_ms)
         return {partition: found.get(partition) for partition in wanted}
 
@@ -432,13 +438,15 @@ class Consumer(Generic[K, V]):
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""
-        found = await self._list(dict.fromkeys(partitions, EARLIEST))
+        wanted = arguments.topic_partitions("partitions", partitions)
+        found = await self._list(dict.fromkeys(wanted, EARLIEST))
         return {partition: response.offset for partition, response in found.items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset after the last readable record: under read_committed the last stable
         offset."""
-        found = await self._list(dict.fromkeys(partitions, LATEST))
+        wanted = arguments.topic_partitions("partitions", partitions)
+        found = await self._list(dict.fromkeys(wanted, LATEST))
         return {partition: response.offset for partition, response in found.items()}
 
     async def offsets_for_times(
@@ -446,8 +454,16 @@ class Consumer(Generic[K, V]):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return, for each partition, the offset and timestamp of the first record at or after the
         given timestamp, or None if there is no such record."""
-        found = await self._list(timestamps_ms)
-        return {partition: found.get(partition) for partition in timestamps_ms}
+        wanted = arguments.by_partition("timestamps_ms", timestamps_ms)
+        for partition, timestamp_ms in wanted.items():
+            # -1, -2 and -3 have a meaning on the wire.
+            if arguments.whole_number(f"the target time for {partition}", timestamp_ms) < 0:
+                raise ValueError(
+                    f"The target time for partition {partition} is {timestamp_ms}. The target time "
+                    "cannot be negative."
+                )
+        found = await self._list(wanted)
+        return {partition: found.get(partition) for partition in wanted}
 
     async def _list(
         self, timestamps: Mapping[TopicPartition, int]
@@ -485,5 +501,14 @@ class Consumer(Generic[K, V]):
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """Return the partitions of a topic. Raises the topic's error, or TimedOutError."""
         self._check_open()
-        info = await self._cluster.topic(topic, self.config.default_api_timeout_ms)
+        name = arguments.text("topic", topic)
+        info = await self._cluster.topic(name, self.config.default_api_timeout_ms)
         return list(info.partitions)
+
+
+def _topic_names(topics: Iterable[str] | str) -> list[str]:
+    names = [topics] if isinstance(topics, str) else arguments.texts("topics", topics)
+    for name in names:
+        if not arguments.text("topics", name):
+            raise ValueError("Topic collection to subscribe to cannot contain null or empty topic")
+    return names

@@ -13,6 +13,7 @@ from typing import Any, Generic, Self, Unpack, overload
 from oncelog_protocol.records.record import EncodedRecords
 
 from .connect_failures import ConnectFailure
+from .core.arguments import offsets_to_commit
 from .core.batch import record_size
 from .core.batching import Accumulator
 from .core.metadata import TopicInfo
@@ -70,8 +71,7 @@ class Producer(Generic[K, V]):
         value_serializer: ToBytes[V] | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
-        servers = bootstrap_servers if isinstance(bootstrap_servers, str) else [*bootstrap_servers]
-        self.config: ProducerConfig = producer_config(servers, settings)
+        self.config: ProducerConfig = producer_config(bootstrap_servers, settings)
         self._serialize_key = converter(key_serializer, "serialize", "key_serializer")
         self._serialize_value = converter(value_serializer, "serialize", "value_serializer")
         self._cluster = Cluster(self.config, auto_create=True)
@@ -97,12 +97,12 @@ class Producer(Generic[K, V]):
         With `fail_fast` the call raises ConnectError as soon as every bootstrap server has refused,
         instead of waiting for a broker that is starting.
         """
+        await self._cluster.start(timeout_ms=timeout_ms, fail_fast=fail_fast)
         self._loop = asyncio.get_running_loop()
         self._sender = Sender(self._cluster, self.config, self._accumulator, self._transaction)
         if self._lifecycle is not None:
             self._sender.add_partitions = partial(self._lifecycle.add_partitions, self._sender)
         self._cluster.on_metadata.append(self._sender.wake)
-        await self._cluster.start(timeout_ms=timeout_ms, fail_fast=fail_fast)
         self._running = self._cluster.spawn(self._sender.run())
         self._running.add_done_callback(self._sender.ended)
 
@@ -151,8 +151,9 @@ class Producer(Generic[K, V]):
 
     def _open(self) -> Sender:
         if self._sender is None:
-            closed = "is closed: make a new one" if self._loop else "is not started: call start()"
-            raise ClosedError(f"the producer is not open: it {closed}, or use `async with`")
+            if self._cluster.is_closed:
+                raise ClosedError("the producer is closed: make a new one")
+            raise ClosedError("the producer is not open: call start(), or use `async with`")
         if self._sender.failure is not None:
             raise self._sender.failure
         return self._sender
@@ -414,7 +415,7 @@ class Producer(Generic[K, V]):
 
     async def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
         group: ConsumerGroupMetadata | str | None = None,
     ) -> None:
         """Make consumed offsets part of the transaction: the offsets of the *next* records to read.
@@ -424,7 +425,8 @@ class Producer(Generic[K, V]):
         of `init_transactions`. The default group is that of `init_transactions`. Raises
         AbortableError or FatalError.
         """
-        await self._transactional().send_offsets(self._open(), offsets, group)
+        checked = offsets_to_commit(offsets)
+        await self._transactional().send_offsets(self._open(), checked, group)
 
     async def prepare_transaction(self) -> PreparedTxnState:
         """Write the buffered records and prepare the transaction. The transaction then stays open

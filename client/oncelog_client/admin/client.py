@@ -59,8 +59,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
     def __init__(
         self, bootstrap_servers: str | Iterable[str], **settings: Unpack[AdminSettings]
     ) -> None:
-        servers = bootstrap_servers if isinstance(bootstrap_servers, str) else [*bootstrap_servers]
-        self.config: AdminConfig = admin_config(servers, settings)
+        self.config: AdminConfig = admin_config(bootstrap_servers, settings)
         self._cluster = Cluster(self.config, auto_create=False)
         self._timeout_ms = self.config.default_api_timeout_ms
         self._parents = ParentEpochs()
@@ -108,6 +107,8 @@ class Admin(BrokerAdmin, TransactionAdmin):
         from oncelog_client.admin import topic_changes
         from oncelog_client.admin.topic_descriptions import NewTopic
 
+        if isinstance(new_topics, str | NewTopic):
+            raise TypeError(f"new_topics is a single topic: pass a list, [{new_topics!r}]")
         rows = [NewTopic(topic) if isinstance(topic, str) else topic for topic in new_topics]
         await topic_changes.create_topics(
             self._cluster, rows, self._timeout_ms, validate_only=validate_only
@@ -172,8 +173,10 @@ class Admin(BrokerAdmin, TransactionAdmin):
         """Delete all records before an offset (-1: before the high watermark). Return the new start
         offset of each partition."""
         from oncelog_client.admin import records
+        from oncelog_client.core.arguments import by_partition
 
-        return await records.delete_records(self._cluster, before, self._timeout_ms)
+        chosen = by_partition("before", before)
+        return await records.delete_records(self._cluster, chosen, self._timeout_ms)
 
     # -- access rules
 
@@ -315,10 +318,17 @@ class Admin(BrokerAdmin, TransactionAdmin):
         """Return the committed offsets of a group, in all partitions or in the given partitions. A
         partition without an offset is left out. With `require_stable` the call waits for offsets
         that are pending in a transaction (KIP-447)."""
+        from oncelog_client.core.arguments import text, topic_partitions
         from oncelog_client.io.group_offsets import fetch_offsets
 
+        if partitions is not None:
+            partitions = topic_partitions("partitions", partitions)
         return await fetch_offsets(
-            self._cluster, group_id, partitions, self._timeout_ms, require_stable=require_stable
+            self._cluster,
+            text("group_id", group_id),
+            partitions,
+            self._timeout_ms,
+            require_stable=require_stable,
         )
 
     @needs("DESCRIBE")
@@ -333,14 +343,18 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
     @needs("READ")
     async def alter_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
     ) -> None:
         """Set committed offsets. Raises CommitFailedError while the group has members."""
+        from oncelog_client.core.arguments import offsets_to_commit, text
         from oncelog_client.io.group_offsets import commit_offsets
         from oncelog_client.values import ConsumerGroupMetadata
 
         await commit_offsets(
-            self._cluster, ConsumerGroupMetadata(group_id), offsets, self._timeout_ms
+            self._cluster,
+            ConsumerGroupMetadata(text("group_id", group_id)),
+            offsets_to_commit(offsets),
+            self._timeout_ms,
         )
 
     @needs("DELETE", on_topics="READ")
@@ -349,8 +363,14 @@ class Admin(BrokerAdmin, TransactionAdmin):
     ) -> None:
         """Delete committed offsets. The broker refuses while members subscribe to the topic."""
         from oncelog_client.admin import groups
+        from oncelog_client.core.arguments import text, topic_partitions
 
-        await groups.delete_group_offsets(self._cluster, group_id, partitions, self._timeout_ms)
+        await groups.delete_group_offsets(
+            self._cluster,
+            text("group_id", group_id),
+            topic_partitions("partitions", partitions),
+            self._timeout_ms,
+        )
 
     # -- logs
 
@@ -364,11 +384,15 @@ class Admin(BrokerAdmin, TransactionAdmin):
         """Return an offset of each partition: the start, the end, the record with the largest
         timestamp, or the first record at or after a time (ms since 1970). A partition without such
         a record is left out. Under read_committed, "latest" is the last stable offset."""
+        from oncelog_client.core.arguments import by_partition
         from oncelog_client.io.log_offsets import list_offsets
 
         return await list_offsets(
             self._cluster,
-            {tp: spec if isinstance(spec, int) else _SPECS[spec] for tp, spec in specs.items()},
+            {
+                tp: spec if isinstance(spec, int) else _SPECS[spec]
+                for tp, spec in by_partition("specs", specs).items()
+            },
             self._timeout_ms,
             read_committed=isolation_level == "read_committed",
         )

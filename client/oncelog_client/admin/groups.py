@@ -11,6 +11,7 @@ from oncelog_client.admin.group_descriptions import (
     MemberDescription,
 )
 from oncelog_client.admin.live_brokers import live_brokers
+from oncelog_client.core.arguments import texts
 from oncelog_client.errors import check
 from oncelog_client.io.cluster import Cluster, CoordinatorType
 from oncelog_client.values import TopicPartition
@@ -36,7 +37,7 @@ _DEAD = "Dead"
 async def list_groups(
     cluster: Cluster, states: Iterable[str], timeout_ms: int
 ) -> list[GroupListing]:
-    request = ListGroupsRequest(states_filter=list(states))
+    request = ListGroupsRequest(states_filter=texts("states", states))
 
     async def attempt() -> list[GroupListing]:
         responses = await asyncio.gather(
@@ -86,7 +87,7 @@ async def describe_groups(
 
         return await cluster.ask_coordinator(CoordinatorType.GROUP, group_id, attempt, timeout_ms)
 
-    names = list(group_ids)
+    names = texts("group_ids", group_ids)
     described = await asyncio.gather(*map(describe, names))
     return dict(zip(names, described, strict=True))
 
@@ -127,7 +128,7 @@ async def delete_groups(cluster: Cluster, group_ids: Iterable[str], timeout_ms: 
 
         await cluster.ask_coordinator(CoordinatorType.GROUP, group_id, attempt, timeout_ms)
 
-    await asyncio.gather(*map(delete, group_ids))
+    await asyncio.gather(*map(delete, texts("group_ids", group_ids)))
 
 
 async def delete_group_offsets(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from oncelog_client.admin.topic_descriptions import NewTopic
 from oncelog_client.admin.topics import no_topic
+from oncelog_client.core.arguments import mapping, texts
 from oncelog_client.errors import check
 from oncelog_client.io.cluster import Cluster
 from oncelog_protocol.errors import ErrorCode
@@ -55,13 +56,14 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
             for partition, brokers in topic.assignments.items()
         ],
         configs=[
-            CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+            CreatableTopicConfig(name=name, value=value)
+            for name, value in mapping("configs", topic.configs).items()
         ],
     )
 
 
 async def delete_topics(cluster: Cluster, topics: Iterable[str], timeout_ms: int) -> None:
-    names = list(topics)
+    names = texts("names", topics)
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name) for name in names],
         topic_names=names,
@@ -84,7 +86,7 @@ async def create_partitions(
     request = CreatePartitionsRequest(
         topics=[
             CreatePartitionsTopic(name=name, count=count, assignments=None)
-            for name, count in counts.items()
+            for name, count in mapping("counts", counts).items()
         ],
         timeout_ms=timeout_ms,
         validate_only=validate_only,

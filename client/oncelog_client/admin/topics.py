@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from oncelog_client.admin.topic_descriptions import TopicDescription, TopicListing
+from oncelog_client.core.arguments import texts
 from oncelog_client.errors import KafkaError, check, error_for
 from oncelog_client.io.cluster import Cluster
 from oncelog_protocol.errors import ErrorCode
@@ -30,7 +31,7 @@ async def list_topics(
 async def describe_topics(
     cluster: Cluster, topics: Iterable[str], timeout_ms: int
 ) -> dict[str, TopicDescription]:
-    names = list(topics)
+    names = texts("names", topics)
     response = await _metadata(cluster, names, timeout_ms)
     merged = cluster.metadata.merged(response, whole=False)
     for row in response.topics:

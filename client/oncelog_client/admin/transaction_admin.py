@@ -61,10 +61,11 @@ class TransactionAdmin:
         RE2. With `group_id`, only the coordinator of the group's transactions gets a request,
         because this coordinator has all transactional ids of the group."""
         from oncelog_client.admin import transactions
+        from oncelog_client.core.arguments import texts
         from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
 
         request = ListTransactionsRequest(
-            list(states), list(producer_ids), duration_ms, transactional_id_pattern
+            texts("states", states), list(producer_ids), duration_ms, transactional_id_pattern
         )
         return await transactions.list_transactions(
             self._cluster, request, group_id, self._timeout_ms

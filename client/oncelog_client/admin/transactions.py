@@ -15,6 +15,7 @@ from oncelog_client.admin.transaction_descriptions import (
     TransactionDescription,
     TransactionListing,
 )
+from oncelog_client.core.arguments import texts, topic_partitions
 from oncelog_client.core.request_versions import ANY_VERSION, versions_with
 from oncelog_client.errors import KafkaError, RetriableError, check, error_for
 from oncelog_client.io.clock import monotonic_ms
@@ -68,7 +69,7 @@ async def describe_producers(
     deadline_ms = monotonic_ms() + timeout_ms
     if broker_id is not None:
         await find_broker(cluster, broker_id, timeout_ms)
-    wanted = list(partitions)
+    wanted = topic_partitions("partitions", partitions)
     missing = dict.fromkeys(wanted)
     found: dict[TopicPartition, tuple[ProducerState, ...]] = {}
     cluster.watch({partition.topic for partition in wanted})
@@ -247,7 +248,7 @@ async def describe_transactions(
             CoordinatorType.TRANSACTION, transactional_id, attempt, timeout_ms
         )
 
-    names = list(transactional_ids)
+    names = texts("transactional_ids", transactional_ids)
     return dict(zip(names, await asyncio.gather(*map(describe, names)), strict=True))
 
 
@@ -334,5 +335,5 @@ async def fence_producers(
             CoordinatorType.TRANSACTION, transactional_id, attempt, timeout_ms
         )
 
-    names = list(transactional_ids)
+    names = texts("transactional_ids", transactional_ids)
     return dict(zip(names, await asyncio.gather(*map(fence, names)), strict=True))

@@ -11,6 +11,7 @@ from oncelog_client.admin.scram_credentials import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from oncelog_client.core.arguments import texts
 from oncelog_client.errors import KafkaError, check
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.io.randomness import token
@@ -39,7 +40,7 @@ _SALT_BYTES = 20
 async def describe_credentials(
     cluster: Cluster, users: Iterable[str] | None, timeout_ms: int
 ) -> dict[str, list[ScramCredentialInfo]]:
-    names = None if users is None else [UserName(user) for user in users]
+    names = None if users is None else [UserName(user) for user in texts("users", users)]
     if names is not None and not names:
         return {}  # a request without names asks for all users
     request = DescribeUserScramCredentialsRequest(names)

@@ -6,7 +6,7 @@ client. `oncelog_client.config` exports all names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal
 
 from oncelog_client.connect_failures import Address
@@ -17,6 +17,7 @@ from .security_settings import SecuritySettings, is_security
 from .settings import (
     INT32_MAX,
     INT64_MAX,
+    check_identifiers,
     check_ranges,
     check_types,
     parse_bootstrap_servers,
@@ -121,6 +122,11 @@ class AdminConfig(ClientConfig):
     default_api_timeout_ms: int = 60_000
 
 
+# The settings that requests carry.
+_IDENTIFIERS: Final = frozenset(
+    {"client_id", "client_rack", "group_id", "group_instance_id", "transactional_id"}
+)
+
 CLIENT_LIMITS: Final[dict[str, tuple[float, float]]] = {
     "request_timeout_ms": (1, INT32_MAX),
     "retry_backoff_ms": (0, INT64_MAX),
@@ -133,7 +139,7 @@ CLIENT_LIMITS: Final[dict[str, tuple[float, float]]] = {
 
 
 def admin_config(
-    bootstrap_servers: str | Sequence[str], settings: AdminSettings | None = None
+    bootstrap_servers: str | Iterable[str], settings: AdminSettings | None = None
 ) -> AdminConfig:
     """Return the effective settings of an admin client. Raises ConfigError."""
     values = checked_values(AdminConfig, bootstrap_servers, settings or {})
@@ -147,7 +153,7 @@ def client_config(config: ClientConfig) -> ClientConfig:
 
 
 def checked_values(
-    config: type[ClientConfig], servers: str | Sequence[str], settings: Mapping[str, Any]
+    config: type[ClientConfig], servers: str | Iterable[str], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return `settings` over the defaults of `config`, with the parsed addresses.
 
@@ -162,5 +168,6 @@ def checked_values(
         from .security_config import check_security
 
         check_security(values, settings)
+    check_identifiers(values, _IDENTIFIERS & values.keys())
     values["bootstrap_servers"] = parse_bootstrap_servers(servers)
     return values

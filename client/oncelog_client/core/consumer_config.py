@@ -6,7 +6,7 @@ combinations that Kafka refuses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from oncelog_client.errors import ConfigError
@@ -19,7 +19,7 @@ from .client_config import (
     checked_values,
 )
 from .offset_reset import OffsetReset, refused_reset
-from .settings import INT32_MAX, check_choices, check_ranges
+from .settings import INT32_MAX, check_choices, check_ranges, texts_of
 
 AssignorName = Literal["range", "roundrobin", "cooperative-sticky"]
 
@@ -129,6 +129,10 @@ class ConsumerConfig(ClientConfig):
 # the limit allows a batch of max.message.bytes (1 MiB) with a high compression ratio.
 _LARGE_BATCH_BYTES: Final = 8 << 20
 
+# Topic.isValid of Kafka, which checks a group_instance_id too.
+_LONGEST_NAME: Final = 249
+_LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
 _CONSUMER_LIMITS: Final[dict[str, tuple[float, float]]] = {
     **CLIENT_LIMITS,
     "auto_commit_interval_ms": (0, INT32_MAX),
@@ -145,13 +149,14 @@ _CONSUMER_LIMITS: Final[dict[str, tuple[float, float]]] = {
 
 
 def consumer_config(
-    bootstrap_servers: str | Sequence[str], settings: ConsumerSettings
+    bootstrap_servers: str | Iterable[str], settings: ConsumerSettings
 ) -> ConsumerConfig:
     """Return the effective settings of a consumer. Raises ConfigError for the values that Kafka's
     consumer refuses."""
     values = checked_values(ConsumerConfig, bootstrap_servers, settings)
     check_ranges(values, _CONSUMER_LIMITS)
-    strategies = tuple(values["partition_assignment_strategy"])
+    name = "partition_assignment_strategy"
+    strategies = tuple(text.strip() for text in texts_of(name, values[name]))
     values["partition_assignment_strategy"] = strategies
     check_choices(values, {"isolation_level": ("read_uncommitted", "read_committed")})
     if refusal := refused_reset("auto_offset_reset", values["auto_offset_reset"]):
@@ -163,8 +168,7 @@ def consumer_config(
     group_id = values["group_id"]
     if group_id is not None and not group_id.strip():
         raise ConfigError("The configured group_id should not be an empty string or whitespace.")
-    if values["group_instance_id"] == "":
-        raise ConfigError("group_instance_id is empty")
+    _check_instance_id(values["group_instance_id"])
     if group_id is None:
         if values["group_instance_id"] is not None:
             raise ConfigError("group_instance_id needs a group_id")
@@ -178,3 +182,22 @@ def consumer_config(
     if values["heartbeat_interval_ms"] >= values["session_timeout_ms"]:
         raise ConfigError("Heartbeat must be set lower than the session timeout")
     return ConsumerConfig(**values)
+
+
+def _check_instance_id(name: str | None) -> None:
+    """Raise ConfigError, with Kafka's text, for a name that is not a legal topic name either
+    (JoinGroupRequest.validateGroupInstanceId)."""
+    reason = ""
+    if name == "":
+        reason = "the empty string is not allowed"
+    elif name in {".", ".."}:
+        reason = f"'{name}' is not allowed"
+    elif name is not None and len(name) > _LONGEST_NAME:
+        reason = f"the length of '{name}' is longer than the max allowed length {_LONGEST_NAME}"
+    elif name is not None and not set(name) <= _LEGAL:
+        reason = (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' "
+            "and '-'"
+        )
+    if reason:
+        raise ConfigError(f"Group instance id is invalid: {reason}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -11,6 +11,12 @@ from oncelog_client.errors import KafkaError, error_for
 from oncelog_client.values import Node, PartitionInfo, TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+
+# The errors of a topic that no retry resolves.
+HOPELESS_TOPIC_ERRORS: Final = (
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 
 # A Metadata response has no error message, so Kafka's rule for topic names is repeated here.
 _RULE: Final = (
@@ -73,6 +79,19 @@ class Metadata(NamedTuple):
             return error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition}: {reason}")
         code = (topic and topic.error) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return error_for(code, str(partition))
+
+    def refusal(self, topics: Iterable[str]) -> KafkaError | None:
+        """Return the error of topics with an illegal name, else of topics that the principal may
+        not use, or None (Metadata.maybeThrowAnyException of the Java client)."""
+        refused: dict[int, list[str]] = {}
+        for name in sorted(topics):
+            info = self.topics.get(name)
+            if info is not None and info.error in HOPELESS_TOPIC_ERRORS:
+                refused.setdefault(info.error, []).append(name)
+        for code in HOPELESS_TOPIC_ERRORS:
+            if names := refused.get(code):
+                return error_for(code, refusal_of(", ".join(names), code))
+        return None
 
     def partition_counts(self, topics: frozenset[str]) -> dict[str, int]:
         """Return the number of partitions of each topic, without unknown topics."""

@@ -7,7 +7,7 @@ combinations that Kafka refuses.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final, Literal
 
 from oncelog_client.errors import ConfigError, SettingsWarning
@@ -123,7 +123,7 @@ _PRODUCER_LIMITS: Final[dict[str, tuple[float, float]]] = {
 
 
 def producer_config(
-    bootstrap_servers: str | Sequence[str], settings: ProducerSettings
+    bootstrap_servers: str | Iterable[str], settings: ProducerSettings
 ) -> ProducerConfig:
     """Return the effective settings of a producer.
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from oncelog_client.connect_failures import Address
 from oncelog_client.errors import ConfigError
 from oncelog_protocol.secret import Secret, displayed
+from oncelog_protocol.types import MAX_STRING
 
 from .security_settings import is_security
 
@@ -15,12 +16,13 @@ INT32_MAX: Final = (1 << 31) - 1
 INT64_MAX: Final = (1 << 63) - 1
 
 
-def parse_bootstrap_servers(servers: str | Sequence[str]) -> tuple[Address, ...]:
-    """Return `"host:port,[::1]:port"`, or a sequence of such texts, as (host, port) pairs.
+def parse_bootstrap_servers(servers: str | Iterable[str]) -> tuple[Address, ...]:
+    """Return `"host:port,[::1]:port"`, or a sequence of such texts, as (host, port) pairs. An
+    address may begin with a protocol, such as `PLAINTEXT://`, which is ignored as in Kafka.
 
-    Raises ConfigError for an empty list or an address without a valid port.
+    Raises ConfigError for an empty list, an address without a valid port, or another type.
     """
-    parts = servers.split(",") if isinstance(servers, str) else list(servers)
+    parts = texts_of("bootstrap_servers", servers)
     addresses = tuple(_parse_address(part.strip()) for part in parts if part.strip())
     if not addresses:
         raise ConfigError("bootstrap_servers is empty")
@@ -28,12 +30,37 @@ def parse_bootstrap_servers(servers: str | Sequence[str]) -> tuple[Address, ...]
 
 
 def _parse_address(text: str) -> Address:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    host, colon, port = text.rpartition("://")[2].rpartition(":")
+    is_number = port.isascii() and port.isdecimal()
+    if not colon or not host or not is_number or not 0 < int(port) < 65536:
         raise ConfigError(
             f"bootstrap_servers: {displayed('bootstrap_servers', text)} is not host:port"
         )
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def texts_of(name: str, value: object) -> list[str]:
+    """Return the texts of a setting that is a list of texts, or as in Kafka a text with commas.
+    Raises ConfigError for another type."""
+    texts = value.split(",") if isinstance(value, str) else value
+    found: list[Any] = [*texts] if isinstance(texts, Iterable) else [texts]
+    if not all(isinstance(text, str) for text in found):
+        raise ConfigError(f"{name}={displayed(name, value)} is not a list of texts")
+    return found
+
+
+def check_identifiers(values: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise ConfigError for a text that is too long for a request, or has no encoding."""
+    for name in names:
+        value = values[name]
+        if value is None:
+            continue
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError as error:
+            raise ConfigError(f"{name} cannot be encoded: {error}") from None
+        if size > MAX_STRING:
+            raise ConfigError(f"{name} has {size} bytes, and at most {MAX_STRING} are possible")
 
 
 def refuse_unknown(settings: Iterable[str], known: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 from oncelog_client.errors import IllegalStateError
 from oncelog_client.values import TopicPartition
 
+from .arguments import topic_partitions
 from .offset_reset import OffsetReset
 
 
@@ -161,8 +162,9 @@ class Subscription:
         return state
 
     def chosen(self, partitions: Iterable[TopicPartition]) -> list[Assigned]:
-        """Return the states of the given partitions. Return all states if no partition is given."""
-        wanted = list(partitions)
+        """Return the states of the given partitions. Return all states if no partition is given.
+        Raises TypeError or ValueError for a value that is no partition."""
+        wanted = topic_partitions("partitions", partitions)
         return [self[partition] for partition in wanted] if wanted else self.assigned()
 
     def without_position(self) -> list[Assigned]:

@@ -7,18 +7,20 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import IntEnum
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from oncelog_client.connect_failures import Address, ConnectCause, ConnectFailure
 from oncelog_client.core.backoff import Backoff
 from oncelog_client.core.client_config import ClientConfig
 from oncelog_client.core.leader_hints import LeaderHints
-from oncelog_client.core.metadata import Metadata, TopicInfo, refusal_of
+from oncelog_client.core.metadata import HOPELESS_TOPIC_ERRORS, Metadata, TopicInfo, refusal_of
 from oncelog_client.core.request_versions import ANY_VERSION
 from oncelog_client.errors import (
     AuthenticationError,
+    ClosedError,
     ConnectError,
     DisconnectedError,
+    IllegalStateError,
     KafkaError,
     RetriableError,
     StaleCoordinatorError,
@@ -56,11 +58,6 @@ class CoordinatorType(IntEnum):
     TRANSACTION = 1
     # A key type of oncelog: the coordinator of a consumer group's transactions.
     TRANSACTION_GROUP = 2
-
-
-_HOPELESS_TOPIC_ERRORS: Final = frozenset(
-    {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
-)
 
 
 def lasting() -> Callable[[RetriableError], bool]:
@@ -106,6 +103,7 @@ class Cluster:
         self._refreshed_ms = -math.inf
         # A dict keeps the order of the starts, and a set does not. `close` cancels in this order.
         self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._started = False
         self._closed = False
 
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
@@ -116,7 +114,15 @@ class Cluster:
         certificates. With `fail_fast` the call raises ConnectError as soon as every address has
         refused (connection refused, no such host, another protocol), because a retry would not
         help. Without `fail_fast`, the call waits for a broker that is starting.
+
+        Raises ClosedError after `close`, and after a start that failed, because both end the
+        client. Raises IllegalStateError for a second start.
         """
+        if self._closed:
+            raise ClosedError("the client is closed: make a new one")
+        if self._started:
+            raise IllegalStateError("the client has started already: call start() once")
+        self._started = True
         if timeout_ms is None:
             timeout_ms = 2 * self.config.request_timeout_ms
         self._connections.fail_fast = fail_fast
@@ -128,6 +134,11 @@ class Cluster:
         finally:
             self._connections.fail_fast = False
         self.spawn(self._refresh_regularly())
+
+    @property
+    def is_closed(self) -> bool:
+        """Return True after `close`, and after a start that failed."""
+        return self._closed
 
     async def close(self) -> None:
         """Close every connection and end the background work. If the caller is cancelled meanwhile,
@@ -332,7 +343,7 @@ class Cluster:
             await self.refresh()
             info = self.metadata.topics.get(name)
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
-            if error in _HOPELESS_TOPIC_ERRORS:
+            if error in HOPELESS_TOPIC_ERRORS:
                 raise error_for(error, refusal_of(name, error))
             if info is None or not info.usable:
                 raise error_for(error or ErrorCode.LEADER_NOT_AVAILABLE, name)

@@ -111,7 +111,7 @@ class Connections:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClosedError("the client was closed")
+            raise ClosedError("the client is closed: make a new one")
 
     def ready(self, address: Address, lane: str, callback: Callable[[], None]) -> Connection | None:
         """Return an open connection. Otherwise return None, open it in the background, and call

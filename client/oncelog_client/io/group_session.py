@@ -94,6 +94,8 @@ class GroupSession:
         self._joined_topics: frozenset[str] = frozenset()
         self._assigned_counts: dict[str, int] | None = None
         self._failure: KafkaError | None = None
+        # The error of subscribed topics in the last metadata. `poll` raises it once.
+        self._refusal: KafkaError | None = None
         self._failed_rounds = 0
         self._heartbeat = asyncio.Event()
 
@@ -103,6 +105,7 @@ class GroupSession:
         membership = self.membership
         return (
             self._failure is not None
+            or self._refusal is not None
             or self._round is not None
             or membership.rejoin_needed
             or membership.state is not MemberState.STABLE
@@ -113,7 +116,8 @@ class GroupSession:
     async def poll(self) -> None:
         """Advance the rebalance as far as possible without waiting for other members.
 
-        Raises the errors that make membership impossible, and the errors of listeners.
+        Raises the errors that make membership impossible, the errors of subscribed topics, and the
+        errors of listeners.
         """
         self._raise_failure()
         while self.needs_attention:
@@ -258,7 +262,9 @@ class GroupSession:
         return ASSIGNORS[self.membership.protocol_name].assign(counts, members)
 
     def metadata_changed(self) -> None:
-        """Rejoin if other topics match the pattern, or the topics have more partitions."""
+        """Rejoin if other topics match the pattern, or the topics have more partitions. Let `poll`
+        raise the error of subscribed topics that the broker refuses."""
+        self._refusal = self._cluster.metadata.refusal(self._subscription.topics)
         changed = self._subscription.match(self._topics_to_match())
         if changed:
             self.membership.require_rejoin("other topics match the pattern")
@@ -331,7 +337,8 @@ class GroupSession:
             self._wake()
 
     def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
+        failure, self._failure = self._failure or self._refusal, None
+        self._refusal = None
         if failure is not None:
             raise failure
 

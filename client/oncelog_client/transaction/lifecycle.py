@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
+from oncelog_client.core.arguments import text
 from oncelog_client.core.batching import Accumulator
 from oncelog_client.core.prepared_txn_state import PreparedTxnState
 from oncelog_client.core.producer_config import ProducerConfig
@@ -128,8 +129,18 @@ class TransactionLifecycle:
                 group = self._group()
             if isinstance(group, str):
                 group = ConsumerGroupMetadata(group)
+            if not isinstance(group, ConsumerGroupMetadata):
+                raise TypeError(f"group is {type(group).__name__}, not a group's id or metadata")
+            if not text("group", group.group_id):
+                raise ValueError("the id of the group is empty")
             if offsets:
                 await self._session.send_offsets(offsets, group)
+        except asyncio.CancelledError:
+            # It is unknown whether the transaction has the offsets. A commit without them would
+            # let the records be read and written again.
+            cause = TimedOutError("send_offsets_to_transaction was cancelled")
+            self.transaction.fail_abortable(cause)
+            raise
         finally:
             # If this call has made the transaction fail, the lingering records fail now.
             sender.wake()

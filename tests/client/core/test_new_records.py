@@ -19,6 +19,10 @@ from oncelog_protocol.records.record import EncodedRecords
         ({"headers": [("name", "text")]}, TypeError, "header 'name' is str"),
         ({"headers": [(b"name", b"")]}, TypeError, "a header's name is bytes"),
         ({"headers": [("\ud800", b"")]}, ValueError, "a header's name cannot be encoded"),
+        ({"headers": {"name": b""}}, TypeError, "headers is dict, not a list of pairs"),
+        ({"headers": 7}, TypeError, "headers is int, not a list of pairs"),
+        ({"headers": [("name",)]}, TypeError, r"a header is \('name',\), not a pair"),
+        ({"headers": ("name", b"")}, TypeError, "a header is 'name', not a pair"),
         ({"timestamp_ms": 1.5}, TypeError, "timestamp_ms is float"),
         ({"timestamp_ms": -1}, ValueError, "timestamp_ms is -1"),
         ({"timestamp_ms": 1 << 63}, ValueError, "timestamp_ms is 9223372036854775808"),
@@ -53,6 +57,8 @@ def test_topics_and_partitions_are_checked_too() -> None:
         topic_name(name)
     with pytest.raises(ValueError, match="topic cannot be encoded"):
         topic_name("\ud800")
+    with pytest.raises(ValueError, match="topic is empty"):
+        topic_name("")
     number: Any = 1.0
     with pytest.raises(TypeError, match="partition is float"):
         partition_number(number)
