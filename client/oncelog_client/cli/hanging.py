@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from oncelog_client.admin import Admin, ProducerState, TransactionDescription
+from oncelog_client.admin.transaction_admin import TransactionAdmin
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.names import INT32_MAX, NAME
@@ -50,7 +51,7 @@ class OpenTransaction(NamedTuple):
 
 
 async def open_transactions(
-    admin: Admin, places: Iterable[TopicPartition], broker_id: int | None = None
+    admin: TransactionAdmin, places: Iterable[TopicPartition], broker_id: int | None = None
 ) -> list[OpenTransaction]:
     """Return the open transactions, sorted by partition and start offset. Each has its
     coordinator's description, which is None for a hanging transaction."""
@@ -84,7 +85,7 @@ async def open_transactions(
 
 
 async def _in_partitions(
-    admin: Admin, places: Iterable[TopicPartition], broker_id: int | None
+    admin: TransactionAdmin, places: Iterable[TopicPartition], broker_id: int | None
 ) -> list[OpenTransaction]:
     producers = await admin.describe_producers(places, broker_id=broker_id)
     return [
@@ -96,7 +97,7 @@ async def _in_partitions(
 
 
 async def describe_by_producer(
-    admin: Admin, producer_ids: Iterable[int]
+    admin: TransactionAdmin, producer_ids: Iterable[int]
 ) -> dict[int, TransactionDescription]:
     """Return the coordinators' descriptions of the transactional ids with these producer ids.
     Raises click.ClickException if a coordinator does not respond."""
@@ -180,15 +181,20 @@ def find_hanging(
             places = await _on_broker(admin, broker_id)
         return await open_transactions(admin, places, broker_id)
 
-    now_ms = wall_ms()
-    longer_than_ms = max_transaction_timeout * 60_000
-    rows = [
-        _row(transaction, now_ms)
-        for transaction in ask(call)
-        if transaction.description is None
-        and now_ms - transaction.producer.last_timestamp > longer_than_ms
-    ]
+    rows = rows_of(ask(call), max_transaction_timeout)
     show(COLUMNS, rows, output=output, empty="no hanging transactions")
+
+
+def rows_of(found: Iterable[OpenTransaction], longer_than_minutes: int) -> list[tuple[Any, ...]]:
+    """Return the cells of COLUMNS for each hanging transaction that has had no record for longer
+    than this."""
+    now_ms = wall_ms()
+    return [
+        _row(transaction, now_ms)
+        for transaction in found
+        if transaction.description is None
+        and now_ms - transaction.producer.last_timestamp > longer_than_minutes * 60_000
+    ]
 
 
 async def _on_broker(admin: Admin, broker_id: int | None) -> list[TopicPartition]:

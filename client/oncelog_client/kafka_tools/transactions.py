@@ -1,6 +1,6 @@
-"""kafka-transactions.sh: lists and describes transactions, and the producers of a partition. The
-sub-commands that change something, and find-hanging, look for the partition and then run our
-command `oncelog transactions`."""
+"""kafka-transactions.sh: lists and describes transactions, finds hanging ones, and lists the
+producers of a partition. The sub-commands that change something run our command `oncelog
+transactions`; `abort` looks for the partition first."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from oncelog_client.admin.topics import describe_topics
+import click
+
+from oncelog_client.admin.topics import describe_topics, list_topics
+from oncelog_client.admin.transaction_admin import TransactionAdmin
 from oncelog_client.admin.transaction_descriptions import ProducerState
 from oncelog_client.admin.transactions import (
     describe_producers,
     describe_transactions,
     list_transactions,
 )
+from oncelog_client.cli.hanging import MAX_TIMEOUT_MINUTES, open_transactions, rows_of
 from oncelog_client.cli.options import run
 from oncelog_client.errors import KafkaError, RetriableError
 from oncelog_client.io.clock import monotonic_ms, wall_ms
@@ -40,13 +44,13 @@ _OF_LEADER: Final = "describeProducers(api=METADATA)"
 _FIRST_CALLS: Final = {
     "list": "listTransactions(api=METADATA)",
     "describe": "describeTransactions(api=FIND_COORDINATOR)",
-    "find-hanging": "describeTopics",
+    "find-hanging": "listNodes",
     "abort": _OF_LEADER,
 }
 _OF_BROKER: Final = "describeProducers(api=DESCRIBE_PRODUCERS)"
 _OF_MARKER: Final = "abortTransaction(api=METADATA)"
 # After their look, these run our command. A sub-command that is not in _ACTIONS only runs it.
-_RUN_OURS: Final = ("find-hanging", "abort")
+_RUN_OURS: Final = ("abort",)
 # A new topic is known to every broker within this time. Kafka's tool waits for an unknown topic
 # as long as for a leader: default.api.timeout.ms, a minute.
 _UNKNOWN_TOPIC_MS: Final = 5_000
@@ -62,8 +66,7 @@ def main(arguments: Sequence[str]) -> int:
     if missing:
         sys.stderr.write(f"{missing}\n")
         return 1
-    names_nothing = given.command == "find-hanging" and given.topic is None
-    if given.command not in _ACTIONS or names_nothing:
+    if given.command not in _ACTIONS:
         return _run_our_command(arguments)
     try:
         settings = read_settings(given.command_config)
@@ -76,6 +79,9 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(
             f"{_failure(given)}: {error.message}. Enable debug logging for additional detail.\n"
         )
+        return 1
+    except click.ClickException as error:
+        sys.stderr.write(f"{error.message}\n")
         return 1
     return _run_our_command(arguments) if given.command in _RUN_OURS else 0
 
@@ -113,6 +119,8 @@ def _failure(given: argparse.Namespace) -> str:
             f"Failed to describe transaction state of transactional-id `{given.transactional_id}`"
         )
     if given.command == "find-hanging":
+        if given.topic is None:
+            return "Failed to list topics"
         if given.partition is None:
             return "Failed to describe 1 topics"
         broker = "Optional.empty" if given.broker_id is None else f"Optional[{given.broker_id}]"
@@ -166,9 +174,15 @@ def _add_changes(commands: Any) -> None:
     for name in ("--start-offset", "--producer-id", "--producer-epoch", "--coordinator-epoch"):
         abort.add_argument(name, type=int, help="Which transaction.")
     hanging = commands.add_parser("find-hanging", help="Find hanging transactions.")
-    for name in ("--broker-id", "--max-transaction-timeout", "--partition"):
+    for name in ("--broker-id", "--partition"):
         hanging.add_argument(name, type=int, help="Where to look.")
     hanging.add_argument("--topic", help="Where to look.")
+    hanging.add_argument(
+        "--max-transaction-timeout",
+        type=int,
+        default=MAX_TIMEOUT_MINUTES,
+        help="Minutes without a record.",
+    )
     force = commands.add_parser("forceTerminateTransaction", help="Abort an open transaction.")
     force.add_argument("--transactionalId", "--transactional-id", required=True, help="The id.")
 
@@ -179,6 +193,8 @@ def _call_of(given: argparse.Namespace) -> str:
         return _OF_MARKER
     if given.command in ("describe-producers", "find-hanging") and given.partition is not None:
         return _OF_LEADER if given.broker_id is None else _OF_BROKER
+    if given.command == "find-hanging" and given.topic is None:
+        return "listTopics"
     return _FIRST_CALLS[given.command]
 
 
@@ -243,15 +259,55 @@ async def _describe(connection: Connection, given: argparse.Namespace) -> None:
     )
 
 
-async def _look_for_place(connection: Connection, given: argparse.Namespace) -> None:
-    """Look for the topic or the partition. Our own command then finds the transactions."""
+async def _find_hanging(connection: Connection, given: argparse.Namespace) -> None:
+    places = await _places(connection, given)
+    # As in Kafka, a broker without partitions need not exist.
+    found = await open_transactions(_Admin(connection), places, given.broker_id) if places else []
+    _print_table(
+        (
+            "Topic",
+            "Partition",
+            "ProducerId",
+            "ProducerEpoch",
+            "CoordinatorEpoch",
+            "StartOffset",
+            "LastTimestamp",
+            "Duration(min)",
+        ),
+        [
+            (*row[:4], -1 if row[4] is None else row[4], *row[5:])
+            for row in rows_of(found, given.max_transaction_timeout)
+        ],
+    )
+
+
+class _Admin(TransactionAdmin):
+    """The methods of our admin client for transactions, on the connection of the tool."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._cluster, self._timeout_ms = connection.cluster, connection.timeout_ms
+
+
+async def _places(connection: Connection, given: argparse.Namespace) -> list[TopicPartition]:
+    """Return the partitions in which to look: the given one, or those of the topic, or all. The
+    broker, if one is given, has a replica of each."""
+    cluster, timeout_ms = connection.cluster, connection.timeout_ms
     if given.partition is not None:
         await _producers(connection, given)
-        return
+        return [TopicPartition(given.topic, given.partition)]
+    topics = [given.topic]
+    if given.topic is None:
+        topics = [*await list_topics(cluster, timeout_ms, list_internal=True)]
     try:
-        await describe_topics(connection.cluster, [given.topic], connection.timeout_ms)
+        described = await describe_topics(cluster, topics, timeout_ms)
     except KafkaError as error:
         raise java_error(error.code) from error
+    return [
+        TopicPartition(topic, info.partition)
+        for topic, description in described.items()
+        for info in description.partitions
+        if given.broker_id is None or given.broker_id in info.replicas
+    ]
 
 
 async def _look_for_transaction(connection: Connection, given: argparse.Namespace) -> None:
@@ -375,6 +431,6 @@ _ACTIONS: Final[dict[str, Callable[[Connection, argparse.Namespace], Awaitable[N
     "list": _list,
     "describe": _describe,
     "describe-producers": _describe_producers,
-    "find-hanging": _look_for_place,
+    "find-hanging": _find_hanging,
     "abort": _look_for_transaction,
 }

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from oncelog.testing.broker import QUICK
+from oncelog.testing.wire import Wire
+from tests.harness.broker import Oncelog
+from tests.harness.hanging import VERIFICATION, hanging
 from tests.harness.kafka.compared import BROKER, ToolPair, run_ours
 
 SERVER = ("--bootstrap-server", BROKER)
@@ -73,6 +77,8 @@ def test_a_refused_command_line(tools: ToolPair, arguments: tuple[str, ...]) -> 
         (*SERVER, "abort", *NOWHERE, "--start-offset", "0"),
         (*SERVER, "abort", *NOWHERE, *MARKER),
         ("--bootstrap-server", "127.0.0.1:1", "find-hanging", *NOWHERE),
+        ("--bootstrap-server", "127.0.0.1:1", "find-hanging", "--topic", "t"),
+        ("--bootstrap-server", "127.0.0.1:1", "find-hanging", "--broker-id", "9"),
         ("--bootstrap-server", "127.0.0.1:1", "abort", *NOWHERE, *MARKER),
         ("--bootstrap-server", "127.0.0.1:1", "list"),
         ("--bootstrap-server", "127.0.0.1:1", "describe", "--transactional-id", "t"),
@@ -139,6 +145,42 @@ def _timeless(line: str) -> list[str]:
     differs from call to call."""
     cells = [cell.strip() for cell in line.split("\t")]
     return [cell for at, cell in enumerate(cells) if at != 7]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [("--broker-id", "9"), ("--broker-id", "1"), ("--topic",), ("--topic", "--broker-id", "9")],
+    ids=" ".join,
+)
+def test_a_search_without_a_hanging_transaction_prints_the_columns(
+    tools: ToolPair, name: str, where: tuple[str, ...]
+) -> None:
+    """Also for a broker that does not exist."""
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
+    words = [word for flag in where for word in ((flag, name) if flag == "--topic" else (flag,))]
+    printed = tools.check_same("kafka-transactions", *SERVER, "find-hanging", *words)
+    assert [line.split()[0] for line in printed.out] == ["Topic"]
+
+
+def test_hanging_transactions_are_in_kafkas_table(
+    tools: ToolPair, name: str, tmp_path: Path
+) -> None:
+    """Both tools print the same lines about the same broker."""
+    with (
+        Oncelog(tmp_path, {**QUICK, VERIFICATION: "false"}) as broker,
+        Wire(broker.address) as wire,
+    ):
+        server = ("--bootstrap-server", broker.address)
+        run_ours("kafka-topics", *server, "--create", "--topic", name)
+        identity = hanging(wire, name)
+        for where in (("--topic", name), ("--broker-id", "1")):
+            words = (*server, "find-hanging", *where, "--max-transaction-timeout", "0")
+            ours, theirs = (
+                run_ours("kafka-transactions", *words),
+                tools.kafka_tool("kafka-transactions", *words),
+            )
+            assert ours.lines == theirs.lines
+            assert ours.lines[1].split()[:3] == [name, "0", str(identity.producer_id)]
 
 
 def test_hanging_transactions_of_an_unknown_topic(tools: ToolPair, name: str) -> None:
