@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from oncelog_client.admin.topic_descriptions import NewTopic, TopicDescription, TopicListing
     from oncelog_client.core.acl_bindings import AclBinding, AclBindingFilter
-    from oncelog_client.errors import KafkaError
+    from oncelog_client.errors import KafkaError, RetriableError
     from oncelog_client.values import (
         OffsetAndMetadata,
         OffsetAndTimestamp,
@@ -83,6 +83,11 @@ class Admin(BrokerAdmin, TransactionAdmin):
         """Return the reason why each broker cannot be reached. The result is empty while a broker
         is connected."""
         return self._cluster.outage
+
+    @property
+    def retried(self) -> RetriableError | None:
+        """Return the error for which a call is repeated now, None if no call is repeated."""
+        return self._cluster.retried
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 WATCH_S: Final = 0.2
+# A wait of this length needs an explanation.
+NOTE_AFTER_S: Final = 1.0
 NAMES_NOTHING: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -120,7 +122,7 @@ def ask(call: Callable[[Admin], Awaitable[T]]) -> T:
     async def connect_and_call() -> T:
         async with connected_admin(*where) as admin:
             try:
-                return await call(admin)
+                return await reported(admin, call(admin), where.give_up_after)
             except (KafkaError, Missing) as error:
                 if isinstance(error, Missing) or error.code in NAMES_NOTHING:
                     from oncelog_client.cli.near_names import add_near_name
@@ -129,6 +131,28 @@ def ask(call: Callable[[Admin], Awaitable[T]]) -> T:
                 raise
 
     return run(connect_and_call())
+
+
+async def reported(admin: Admin, work: Awaitable[T], give_up_after: float) -> T:
+    """Return the result of `work`. If its calls are repeated for NOTE_AFTER_S, report the reason on
+    standard error, and each new reason."""
+    watching = asyncio.ensure_future(_report(admin, give_up_after))
+    try:
+        return await work
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _report(admin: Admin, give_up_after: float) -> None:
+    reason = ""
+    await asyncio.sleep(NOTE_AFTER_S)
+    while True:
+        error = admin.retried
+        if error is not None and str(error) != reason:
+            reason = str(error)
+            note(f"{reason}; trying again for up to {give_up_after:g} s (--give-up-after)")
+        await asyncio.sleep(WATCH_S)
 
 
 @asynccontextmanager

@@ -93,6 +93,8 @@ class Cluster:
         # Called after every refresh of the metadata.
         self.on_metadata: list[Callable[[], None]] = []
         self.all_topics = False
+        # The error of the last attempt of a call that is repeated now (see `retry`).
+        self.retried: RetriableError | None = None
         self._auto_create = auto_create
         self._topics: set[str] = set()
         self._connections = Connections(config, spawn=self.spawn, on_failed=self.refresh_soon)
@@ -449,12 +451,26 @@ class Cluster:
         """Return the result of the first attempt that succeeds, as `retrying.retry` does.
 
         `hopeless` returns True for an error that ends the retries. The `failures` of an error list
-        the addresses with a failed connect.
+        the addresses with a failed connect. `retried` is the error of the last attempt that failed,
+        while such a call continues.
         """
-        return await retry(
-            attempt,
-            timeout_ms,
-            self.backoff,
-            failures=lambda: self.failures,
-            hopeless=hopeless,
-        )
+
+        async def once() -> R:
+            try:
+                result = await attempt()
+            except RetriableError as error:
+                self.retried = error
+                raise
+            self.retried = None
+            return result
+
+        try:
+            return await retry(
+                once,
+                timeout_ms,
+                self.backoff,
+                failures=lambda: self.failures,
+                hopeless=hopeless,
+            )
+        finally:
+            self.retried = None
