@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,30 @@ def test_a_damaged_partition_metadata_file_is_written_again_or_refused(broker: O
     broker.start()
     with Wire(broker.address) as wire:
         assert len(values(wire, "unreadable")) == len(values(wire, "other")) == 1
+
+
+@pytest.mark.parametrize("lock", ["BEGIN EXCLUSIVE", "BEGIN IMMEDIATE"])
+def test_a_start_names_the_metadata_store_that_another_process_has_locked(
+    broker: Oncelog, lock: str
+) -> None:
+    with Wire(broker.address) as wire:
+        create(wire, "kept")
+        write(wire, "kept", 1)
+    broker.stop()
+    store = broker.data / "oncelog-metadata.sqlite"
+    # The process of the test is the other process.
+    other = sqlite3.connect(store, isolation_level=None)
+    other.execute(lock)
+    said = refusal(broker)
+    assert (
+        f"oncelog cannot start: metadata store {store} is locked by another process: end that "
+        "process, then try again"
+    ) in said
+    assert "Traceback" not in said
+    other.close()
+    broker.start()
+    with Wire(broker.address) as wire:
+        assert len(values(wire, "kept")) == 1
 
 
 def _rewrite(path: Path, old: str, new: str) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 from zlib import crc32
@@ -54,6 +55,8 @@ _SUM_BITS: Final = 62
 # sqlite's errors for a damaged file. Every other error may be temporary.
 _DAMAGE: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR_SHORT_READ", "SQLITE_FORMAT")
 _NO_TABLE: Final = "no such table"
+# sqlite's error for a lock of another process. sqlite waits 5 s for its end.
+_BUSY: Final = "SQLITE_BUSY"
 # The errors of sqlite for a full disk. They come from a write, or from the index of the write-ahead
 # log.
 _FULL: Final = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
@@ -128,7 +131,8 @@ class Database:
         self.end_lease(None)
 
     def _migrate(self) -> None:
-        self._connection.executescript(_SCHEMA)
+        with self._errors():
+            self._connection.executescript(_SCHEMA)
         total = sum(map(_row_sum, self._rows(""))) % (1 << _SUM_BITS)
         self._execute("UPDATE counters SET value = ? WHERE name = 'checksum'", total)
         self._execute(f"PRAGMA user_version={SCHEMA_VERSION}")
@@ -143,7 +147,8 @@ class Database:
         rows = [(*msgspec.structs.astuple(entry), 0) for entry in snapshot.entries]
         total = sum(map(_row_sum, snapshot.entries)) % (1 << _SUM_BITS)
         self._execute("BEGIN IMMEDIATE")
-        self._connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", rows)
+        with self._errors():
+            self._connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", rows)
         self._execute("UPDATE counters SET value = ? WHERE name = 'checksum'", total)
         self._execute("UPDATE counters SET value = ? WHERE name = 'revision'", snapshot.revision)
         self._execute("COMMIT")
@@ -202,15 +207,14 @@ class Database:
             len(prefix),
             prefix,
         )
-        try:
+        with self._errors():
             return [Entry(*row) for row in rows]
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
 
     def _lasting(self) -> list[Entry]:
         """Return the records without a lease, which outlive the process."""
         rows = self._execute(f"SELECT {_COLUMNS} FROM records WHERE lease_id = 0 ORDER BY key")
-        return [Entry(*row) for row in rows]
+        with self._errors():
+            return [Entry(*row) for row in rows]
 
     def new_lease(self) -> int:
         add_one = "UPDATE counters SET value = value + 1 WHERE name = 'lease'"
@@ -353,10 +357,22 @@ class Database:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
     def _failed(self, error: sqlite3.Error) -> OSError:
         code = getattr(error, "sqlite_errorname", "") or ""
         if code.startswith(_DAMAGE) or str(error).startswith(_NO_TABLE):
             return DamagedStore(f"{self._path} is damaged: {error}")
+        if code.startswith(_BUSY):
+            return OSError(
+                f"metadata store {self._path} is locked by another process: end that process, then "
+                "try again"
+            )
         if code.startswith(_FULL):
             return FullStore(f"metadata store {self._path}: {error}")
         return OSError(f"metadata store {self._path}: {error}")
