@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 # Time between two checks of the files of certificates.
 FILES_MS: Final = 60_000
+# Maximum number of reasons of one kind, such as wrong passwords of different users, that have
+# events of their own for an address in a minute.
+MOST_REASONS: Final = 20
 
 log = structlog.get_logger("oncelog.network")
 
@@ -65,7 +68,9 @@ class Admissions:
         self._tls: list[ListenerTls] = []
         self._timer: Timer | None = None
         self._failures = GroupedEvents(
-            partial(log.warning, "authentication failed"), clock.monotonic_ms
+            partial(log.warning, "authentication failed"),
+            clock.monotonic_ms,
+            most_variants=MOST_REASONS,
         )
 
     async def open(self, listener: ListenerAddress) -> SecuredAdmission:

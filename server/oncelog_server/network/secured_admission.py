@@ -58,8 +58,9 @@ class SecuredAdmission:
 
     def refused(self, session: Session, reason: str) -> None:
         self.failures += 1
-        # An address has an event for each kind of reason. If too many addresses are refused, the
-        # further addresses share an event for each listener and kind of reason.
+        # An address has an event for each of the first reasons of a kind, and one for its other
+        # reasons of the kind. If too many addresses are refused, the further addresses share an
+        # event for each listener and kind of reason.
         group = self.listener, kind_of(reason)
         self._events.add(
             (session.host, *group),

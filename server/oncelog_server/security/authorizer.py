@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import msgspec
-
 from oncelog_server.security.resources import Operation, Principal, Resource, ResourceType
 
 
@@ -24,14 +22,6 @@ class Subject(Protocol):
 
     @property
     def listener(self) -> str: ...
-
-
-class Caller(msgspec.Struct, frozen=True):
-    """A subject without its session, which outlives the connection."""
-
-    principal: Principal
-    host: str
-    listener: str
 
 
 class Authorizer(Protocol):

@@ -23,7 +23,7 @@ from oncelog_server.security.acls import (
     Permission,
     rule_text,
 )
-from oncelog_server.security.authorizer import Caller, Subject
+from oncelog_server.security.authorizer import Subject
 from oncelog_server.security.denials import Denials
 from oncelog_server.security.resources import Operation, Principal, Resource, ResourceType
 
@@ -83,22 +83,16 @@ class StandardAuthorizer:
         self.denied_total = 0
         self._indexed: Rules | None = None
         self._index = RuleIndex({})
-        self._decisions: dict[_Key, bool] = {}
+        self._decisions: dict[_Key, Decision] = {}
 
     def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool:
         rules = self._rules()
         if rules is not self._indexed:
             self._index_again(rules)
         key = (subject.principal, subject.host, operation, resource.type, resource.name)
+        # Without a call of `decide`, because this is the path of every request.
         decision = self._decisions.get(key)
-        if decision is None:
-            decision = self._decide(self._index, key).allowed
-            if len(resource.name) > _LONGEST_NAME:
-                return decision
-            if len(self._decisions) >= _MAX_DECISIONS:
-                self._decisions.clear()
-            self._decisions[key] = decision
-        return decision
+        return (self._decided(key) if decision is None else decision).allowed
 
     def authorize_any(self, subject: Subject, operation: Operation, type: ResourceType) -> bool:
         if self.authorize(subject, operation, Resource(type, _SOME_NAME)):
@@ -131,14 +125,9 @@ class StandardAuthorizer:
     ) -> None:
         self.denied_total += 1
         if logged and self._denials is not None:
-            caller = Caller(subject.principal, subject.host, subject.listener)
-            self._denials.add(
-                caller,
-                operation,
-                resource,
-                api_key,
-                lambda: _rule_text(self.decide(caller, operation, resource)),
-            )
+            # No rule has changed since the decision: both are in one turn of the loop.
+            rule = _rule_text(self.decide(subject, operation, resource))
+            self._denials.add(subject, operation, resource, api_key, rule)
 
     def flush(self) -> None:
         if self._denials is not None:
@@ -149,10 +138,17 @@ class StandardAuthorizer:
         rules = self._rules()
         if rules is not self._indexed:
             self._index_again(rules)
-        return self._decide(
-            self._index,
-            (subject.principal, subject.host, operation, resource.type, resource.name),
-        )
+        key = (subject.principal, subject.host, operation, resource.type, resource.name)
+        return self._decisions.get(key) or self._decided(key)
+
+    def _decided(self, key: _Key) -> Decision:
+        """Decide, and keep the decision."""
+        decision = self._decide(self._index, key)
+        if len(key[-1]) <= _LONGEST_NAME:
+            if len(self._decisions) >= _MAX_DECISIONS:
+                self._decisions.clear()
+            self._decisions[key] = decision
+        return decision
 
     @property
     def rule_count(self) -> int:

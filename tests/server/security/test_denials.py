@@ -12,7 +12,7 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_server.requests.session import Session
 from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
 from oncelog_server.security.audit import MOST_KEYS, REPEAT_MS
-from oncelog_server.security.denials import LOGGED_NAME, Denials
+from oncelog_server.security.denials import LOGGED_NAME, MOST_VARIANTS, Denials
 from oncelog_server.security.resources import (
     CLUSTER,
     Operation,
@@ -43,10 +43,13 @@ class World:
         self.events: list[dict[str, Any]] = []
         self.now_ms = 0
         denials = Denials(self._log, lambda: self.now_ms)
-        rules = {OF_ORDERS: acls} if acls else {}
+        self.change_rules(*acls)
         self.authorizer = StandardAuthorizer(
-            lambda: rules, ["User:root"], allow_if_no_acl=False, denials=denials
+            lambda: self._rules, ["User:root"], allow_if_no_acl=False, denials=denials
         )
+
+    def change_rules(self, *acls: Acl) -> None:
+        self._rules = {OF_ORDERS: acls} if acls else {}
 
     def _log(self, **fields: Any) -> None:
         self.events.append(fields)
@@ -96,6 +99,41 @@ def test_a_repeated_denial_is_logged_once_a_minute_with_a_count() -> None:
     assert [event["count"] for event in world.events] == [1, 60, 60]
 
 
+def test_an_event_has_the_rule_at_the_time_of_the_denial() -> None:
+    """A rule may be added before the event is logged, even a rule that allows the operation."""
+    world = World(DENY_BOB)
+    for _ in range(6):
+        world.deny()
+    world.change_rules()
+    for _ in range(3):
+        world.deny()
+    world.change_rules(ALLOW_ALL)
+    denied = "DENY ALL by User:bob from * on TOPIC PREFIXED ord"
+    assert _rules_and_counts(world) == [(denied, 1), ("DefaultDeny", 1)]
+    del world.events[:]
+    world.authorizer.flush()
+    assert _rules_and_counts(world) == [(denied, 5), ("DefaultDeny", 2)]
+
+
+def test_an_event_has_only_what_is_true_of_all_its_denials() -> None:
+    world = World()
+    for number in range(MOST_VARIANTS + 3):
+        subject = Session(BOB.principal, f"10.0.0.{number}", BOB.listener, lambda: False)
+        world.deny(subject)
+    assert [event["host"] for event in world.events] == [
+        f"10.0.0.{number}" for number in range(MOST_VARIANTS)
+    ]
+    del world.events[:]
+    world.authorizer.flush()
+    (rest,) = world.events
+    assert "host" not in rest
+    assert (rest["count"], rest["resource"], rest["rule"]) == (3, "orders", "DefaultDeny")
+
+
+def _rules_and_counts(world: World) -> list[tuple[str, int]]:
+    return [(event["rule"], event["count"]) for event in world.events]
+
+
 def test_the_denials_that_are_not_logged_yet_are_logged_at_a_stop() -> None:
     world = World(DENY_BOB)
     for _ in range(4):
@@ -110,6 +148,7 @@ def test_the_denials_that_are_not_logged_yet_are_logged_at_a_stop() -> None:
     # first of these was logged at once.
     assert [event["count"] for event in world.events] == [3, 6]
     assert world.events[0]["rule"] == "DENY ALL by User:bob from * on TOPIC PREFIXED ord"
+    assert "resource" not in world.events[1]
 
 
 def test_what_is_remembered_of_a_denial_refers_to_no_connection() -> None:
