@@ -104,6 +104,7 @@ class Consumer(Generic[K, V]):
         disconnect. A cancelled call leaves the group within two seconds, and disconnects."""
         if self._closed or not self._opened:
             return
+        self._cluster.check_loop()
         self._closed = True
         self._wake()
         try:
@@ -141,6 +142,7 @@ class Consumer(Generic[K, V]):
         self._awake.set()
 
     def _check_open(self) -> None:
+        self._cluster.check_loop()
         if self._closed or self._cluster.is_closed:
             raise ClosedError("the consumer is closed: make a new one")
         if not self._opened:
@@ -334,7 +336,9 @@ class Consumer(Generic[K, V]):
         """Move the position: the next poll reads from `offset` on."""
         self._check_open()
         to = arguments.offset_and_metadata(partition, offset)
-        self._subscription[partition].jump(to.offset, to.known_epoch)
+        state = self._subscription[partition]
+        state.jump(to.offset, to.known_epoch)
+        state.topic_id = None
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Move to the first offset of the partitions. Without arguments, move in all assigned

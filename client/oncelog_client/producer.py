@@ -113,6 +113,7 @@ class Producer(Generic[K, V]):
         outcome fail, and the broker aborts an open transaction at its timeout."""
         if self._sender is None:
             return
+        self._cluster.check_loop()
         sender, self._sender = self._sender, None
         timeout_ms = self.config.max_block_ms if timeout_ms is None else timeout_ms
         try:
@@ -150,6 +151,8 @@ class Producer(Generic[K, V]):
         await self.close()
 
     def _open(self) -> Sender:
+        if asyncio.get_running_loop() is not self._loop:
+            self._cluster.check_loop()
         if self._sender is None:
             if self._cluster.is_closed:
                 raise ClosedError("the producer is closed: make a new one")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -46,6 +46,34 @@ async def test_a_client_starts_once(bootstrap: str, topic: str) -> None:
             await client.start()
     with pytest.raises(ClosedError, match="the producer is closed: make a new one"):
         await clients[0].send(topic, b"2")
+
+
+async def test_a_client_belongs_to_one_event_loop(bootstrap: str, topic: str, name: str) -> None:
+    """A call from another thread, or from a second `asyncio.run`, is refused. The client stays
+    usable on its own loop."""
+    place = TopicPartition(topic, 0)
+    async with (
+        Producer(bootstrap) as producer,
+        Consumer(bootstrap, group_id=name, auto_offset_reset="earliest") as consumer,
+        Admin(bootstrap) as admin,
+    ):
+        await consumer.assign([place])
+        calls: tuple[Callable[[], Coroutine[Any, Any, object]], ...] = (
+            lambda: producer.send(topic, b"1"),
+            lambda: producer.flush(),
+            lambda: producer.close(),
+            lambda: consumer.poll(DEADLINE_MS),
+            lambda: consumer.commit(),
+            lambda: consumer.close(),
+            lambda: admin.list_topics(),
+            lambda: admin.close(),
+        )
+        for call in calls:
+            with pytest.raises(IllegalStateError, match="belongs to another event loop"):
+                await asyncio.to_thread(asyncio.run, call())
+        await producer.send_and_wait(topic, b"1", partition=0)
+        assert [record.value for record in await consumer.poll(DEADLINE_MS)] == [b"1"]
+        assert topic in await admin.list_topics()
 
 
 async def test_a_client_with_a_failed_start_is_closed() -> None:

@@ -44,10 +44,15 @@ class Assigned:
     jumps: int = 0
     # True while on_partitions_revoked runs for this partition.
     revoking: bool = False
+    # The id of the topic that the position belongs to. It is set by the first fetch at a position.
+    topic_id: bytes | None = None
+    # True while the client finds out whether the topic was deleted and created again.
+    checking_topic: bool = False
 
     @property
     def fetchable(self) -> bool:
-        return self.position is not None and not self.paused and not self.revoking
+        blocked = self.paused or self.revoking or self.checking_topic
+        return self.position is not None and not blocked
 
     def jump(self, offset: int | None, leader_epoch: int = -1) -> None:
         """Move the position to `offset`. If `offset` is None, the partition is not fetched until a
@@ -56,6 +61,8 @@ class Assigned:
         self.leader_epoch = leader_epoch
         self.reset = None
         self.jumps += 1
+        if offset is None:
+            self.topic_id = None
 
     def lag(self, *, read_committed: bool) -> int | None:
         """Return the number of offsets from the position to the end of the readable records. Return

@@ -107,6 +107,7 @@ class Cluster:
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._started = False
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
         """Reach any broker within `timeout_ms`, by default twice the request timeout.
@@ -120,6 +121,7 @@ class Cluster:
         Raises ClosedError after `close`, and after a start that failed, because both end the
         client. Raises IllegalStateError for a second start.
         """
+        self.check_loop()
         if self._closed:
             raise ClosedError("the client is closed: make a new one")
         if self._started:
@@ -137,6 +139,21 @@ class Cluster:
             self._connections.fail_fast = False
         self.spawn(self._refresh_regularly())
 
+    def check_loop(self) -> None:
+        """Raise IllegalStateError on another event loop than that of the first call. Such a call,
+        from another thread or a later `asyncio.run`, would leave the client unusable."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return  # a method that does not wait, between two runs of the loop
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise IllegalStateError(
+                "the client belongs to another event loop: make a client in each asyncio.run, and "
+                "use oncelog_client.sync from several threads"
+            )
+
     @property
     def is_closed(self) -> bool:
         """Return True after `close`, and after a start that failed."""
@@ -145,6 +162,7 @@ class Cluster:
     async def close(self) -> None:
         """Close every connection and end the background work. If the caller is cancelled meanwhile,
         abort the connections, and raise CancelledError when nothing is left."""
+        self.check_loop()
         self._closed = True
         self._connections.refuse()
         await complete(self._end, self._connections.abort)
@@ -450,10 +468,13 @@ class Cluster:
     ) -> R:
         """Return the result of the first attempt that succeeds, as `retrying.retry` does.
 
+        Raises IllegalStateError on another event loop than that of the first call.
+
         `hopeless` returns True for an error that ends the retries. The `failures` of an error list
         the addresses with a failed connect. `retried` is the error of the last attempt that failed,
         while such a call continues.
         """
+        self.check_loop()
 
         async def once() -> R:
             try:

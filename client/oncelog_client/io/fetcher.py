@@ -147,6 +147,8 @@ class Fetcher:
             if source not in self._busy:
                 place = self.records.next_fetch(state)
                 assert place is not None
+                if state.topic_id is None:
+                    state.topic_id = self._topic_id(state)
                 wanted.setdefault(source, []).append(_FetchedPartition(state, state.jumps, *place))
         for source, rows in wanted.items():
             self._fetch(source, rows)
@@ -313,12 +315,51 @@ class Fetcher:
         """Handle a log that was truncated below `offset`, and may have grown beyond it since
         (KIP-320). The log then has other records below `offset` than the application has read. As
         in the Java client, continue at the offset from which the log differs. With
-        auto_offset_reset "none" the application gets an error instead."""
+        auto_offset_reset "none" the application gets an error instead.
+
+        If the topic was deleted and created again, no record of the new topic was read, and the
+        position is out of the range of the new log."""
         if offset != state.position:
             # Some records below `offset` were fetched ahead, and the application has not got them
             # yet. The jump drops them, and the next fetch starts at the position.
             state.jump(state.position, state.leader_epoch)
             return
+        if at.end_offset >= offset:
+            state.jump(offset, at.epoch)
+            self._on_data()
+            return
+        state.checking_topic = True
+        self._cluster.spawn(self._check_topic(state, state.jumps, offset, at))
+
+    async def _check_topic(
+        self, state: Assigned, jumps: int, offset: int, at: EpochEndOffset
+    ) -> None:
+        """Move the position of a log that was truncated below `offset`, or belongs to a new topic
+        of the same name. Without fresh metadata, the next fetch starts another check."""
+        try:
+            await self._cluster.refresh()
+        except KafkaError:
+            return
+        finally:
+            state.checking_topic = False
+            self._on_data()
+        topic_id = self._topic_id(state)
+        if self._subscription.get(state.partition) is not state or state.jumps != jumps:
+            return
+        if topic_id is None:
+            self._cluster.refresh_soon()
+        elif state.topic_id in (None, topic_id):
+            self._truncated(state, offset, at)
+        else:
+            log.warning("%s: the topic was deleted and created again", state.partition)
+            self._refused(state, offset, OffsetOutOfRangeError(str(state.partition)))
+        self.pump()
+
+    def _topic_id(self, state: Assigned) -> bytes | None:
+        info = self._cluster.metadata.topics.get(state.partition.topic)
+        return None if info is None or not info.usable else info.topic_id
+
+    def _truncated(self, state: Assigned, offset: int, at: EpochEndOffset) -> None:
         message = (
             f"{state.partition}: the log has lost the records read before the position {offset} in "
             f"leader epoch {state.leader_epoch}; it differs from offset {at.end_offset} on"
@@ -327,7 +368,7 @@ class Fetcher:
             self._fail(OffsetOutOfRangeError(message))
             return
         log.warning("%s, so reading continues there", message)
-        state.jump(min(offset, at.end_offset), at.epoch)
+        state.jump(at.end_offset, at.epoch)
         self._on_data()
 
     def _fail(self, error: KafkaError) -> None:
