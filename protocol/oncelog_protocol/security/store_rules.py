@@ -119,7 +119,7 @@ def check_listener(settings: TlsSettings) -> None:
     """
     if settings.keystore_location is None and settings.keystore_key is None:
         raise TlsSettingsError(
-            "ssl.keystore.location", "is not set: a listener with TLS needs a key and a certificate"
+            "ssl.keystore.location", "a listener with TLS needs a key and a certificate"
         )
     if settings.client_auth not in CLIENT_AUTH:
         raise TlsSettingsError("ssl.client.auth", f"is not one of {', '.join(CLIENT_AUTH)}")

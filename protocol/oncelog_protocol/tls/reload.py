@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Final
 
 from oncelog_protocol.security.certificate import Certificate, parsed
@@ -50,20 +52,37 @@ def refused_reload(
     except DerError as error:
         return f"a certificate has {error}"
     if not allow_san_changes and not own.names >= old.names:
-        return "the new certificate lacks alternative names of the current one"
-    for position, certificate in enumerate(chain, 1):
+        return (
+            "the new certificate lacks alternative names of the current one: "
+            "ssl.allow.san.changes=true allows a change"
+        )
+    return wrong_date(new.chain, now_ms) or _invalid_chain(new)
+
+
+def wrong_date(chain: Sequence[bytes], now_ms: int) -> str | None:
+    """Return the reason for which clients refuse a chain in DER at this time, in ms since the
+    epoch. Return None if all its certificates are valid. Raises DerError."""
+    for position, certificate in enumerate(map(parsed, chain), 1):
+        which = f"certificate {position} of {len(chain)} in the chain"
         if now_ms < certificate.not_before_ms:
-            return f"certificate {position} of the new chain is not valid yet"
+            return f"{which} is not valid before {_time_text(certificate.not_before_ms)}"
         if now_ms > certificate.not_after_ms:
-            return f"certificate {position} of the new chain has expired"
-    return _invalid_chain(new)
+            return f"{which} expired at {_time_text(certificate.not_after_ms)}"
+    return None
+
+
+def _time_text(time_ms: int) -> str:
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _changed_subject(old: Certificate, new: Certificate) -> str | None:
     before, after = x500_name(old.subject), x500_name(new.subject)
     if " ".join(before.lower().split()) == " ".join(after.lower().split()):
         return None
-    return f"the subject of the new certificate is {after!r}, and that of the current is {before!r}"
+    return (
+        f"the subject of the new certificate is {after!r}, and that of the current is {before!r}: "
+        "ssl.allow.dn.changes=true allows a change"
+    )
 
 
 def _invalid_chain(new: LoadedTls) -> str | None:

@@ -367,6 +367,13 @@ FAILED_AUTHENTICATIONS: Final = Metric(
     "Connections that failed to authenticate, by TLS or SASL, since the start.",
     ("listener",),
 )
+CERTIFICATE_EXPIRY: Final = Metric(
+    "oncelog_certificate_expiry_timestamp_seconds",
+    GAUGE,
+    "Time at which the certificate of a listener with TLS expires, or that of an issuer in its"
+    " chain, in seconds since 1970.",
+    ("listener",),
+)
 EXPIRED_SESSIONS: Final = Metric(
     "kafka_server_socket_server_metrics_expired_connections_killed_count",
     GAUGE,  # a counter's name would end in _total

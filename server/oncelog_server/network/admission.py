@@ -25,6 +25,12 @@ class Admission(Protocol):
     failures: int
     expired: int
 
+    @property
+    def certificate_expires_ms(self) -> int | None:
+        """Return the time at which the listener's certificate or that of an issuer expires, in ms
+        since the epoch. Return None without TLS."""
+        ...
+
     def new_tls(self) -> TlsEngine:
         """Return the broker's side of a new TLS connection."""
         ...
@@ -47,6 +53,7 @@ class PlaintextAdmission:
 
     protocol = SecurityProtocol.PLAINTEXT
     max_unauthenticated_bytes = failures = expired = 0
+    certificate_expires_ms = None
 
     def __init__(self, listener: str) -> None:
         self.listener = listener

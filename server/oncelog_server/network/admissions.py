@@ -20,6 +20,7 @@ from oncelog_server.security.sasl.oauthbearer import OAuthBearerExchange
 from oncelog_server.security.sasl.plain import PlainUsers
 from oncelog_server.settings.listener_security import (
     enabled_mechanisms,
+    name_as_set,
     oauth_settings,
     tls_settings,
     users_of_plain,
@@ -84,6 +85,7 @@ class Admissions:
             listener.protocol,
             self._failures,
             new_engine=None if tls is None else tls.new_engine,
+            expiry_ms=None if tls is None else tls.expiry_ms,
             of_certificate=None if tls is None else tls.principal_of,
             sasl=sasl,
             max_unauthenticated_bytes=min(
@@ -102,6 +104,7 @@ class Admissions:
             self._clock.now_ms,
             allow_dn_changes=own.ssl_allow_dn_changes,
             allow_san_changes=own.ssl_allow_san_changes,
+            name_as_set=partial(name_as_set, self._settings, listener),
         )
         if not self._tls:
             self._look_at_files()

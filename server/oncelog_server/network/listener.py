@@ -219,6 +219,12 @@ class Listener:
         listener."""
         return [(admission.listener, admission.expired) for admission in self._admissions]
 
+    def certificates_by_listener(self) -> list[tuple[str, int]]:
+        """Return (listener's name, time in ms since the epoch at which its certificate expires) for
+        each listener with TLS."""
+        times = [(found.listener, found.certificate_expires_ms) for found in self._admissions]
+        return [(name, time_ms) for name, time_ms in times if time_ms is not None]
+
     def by_software(self) -> list[tuple[str, str, str, int]]:
         """Return (name of the clients' software, version, listener, open connections). The rarest
         are counted together if there are many."""

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
 
 import structlog
 
+from oncelog_protocol.security.certificate import expiry_ms
 from oncelog_protocol.security.der import DerError
 from oncelog_protocol.security.tls_settings import TlsSettings, TlsSettingsError
 from oncelog_protocol.tls.contexts import load_server
 from oncelog_protocol.tls.engine import TlsEngine
-from oncelog_protocol.tls.reload import file_versions, refused_reload
+from oncelog_protocol.tls.reload import file_versions, refused_reload, wrong_date
 from oncelog_server.security.distinguished_name import distinguished_name
 from oncelog_server.security.principal_rules import NoRuleApplies, PrincipalRules
 from oncelog_server.security.resources import Principal
 from oncelog_server.security.sasl.exchange import AuthenticationRefused
 
 log = structlog.get_logger("oncelog.network")
+
+_NOT_RELOADED: Final = "certificates not reloaded"
 
 
 class ListenerTls:
@@ -32,6 +37,7 @@ class ListenerTls:
         *,
         allow_dn_changes: bool,
         allow_san_changes: bool,
+        name_as_set: Callable[[str], str] = str,
     ) -> None:
         self._listener = listener
         self._settings = settings
@@ -40,7 +46,20 @@ class ListenerTls:
         self._rules = PrincipalRules(mapping_rules)
         self._wall_ms = wall_ms
         self._files = file_versions(settings)
-        self._loaded = load_server(settings)
+        self._name_as_set = name_as_set
+        try:
+            self._loaded = load_server(settings)
+        except TlsSettingsError as error:
+            raise TlsSettingsError(name_as_set(error.setting), error.reason) from None
+        if (reason := _wrong_date(self._loaded.chain, wall_ms())) is not None:
+            self._log_certificate(log.warning, "certificate not valid", reason)
+
+    def expiry_ms(self) -> int | None:
+        """Return the time at which a certificate of the chain expires, in ms since the epoch.
+        Return None if it cannot be read."""
+        with suppress(DerError):
+            return expiry_ms(self._loaded.chain)
+        return None
 
     def new_engine(self) -> TlsEngine:
         """Return the broker's side of a new connection."""
@@ -66,7 +85,8 @@ class ListenerTls:
         try:
             loaded = load_server(self._settings)
         except TlsSettingsError as error:
-            self._refuse(str(error))
+            unusable = f"{self._name_as_set(error.setting)}: {error.reason}"
+            self._log_certificate(log.error, _NOT_RELOADED, unusable)
             return
         reason = refused_reload(
             self._loaded,
@@ -76,10 +96,27 @@ class ListenerTls:
             allow_san_changes=self._allow_san_changes,
         )
         if reason is not None:
-            self._refuse(reason)
+            self._log_certificate(log.error, _NOT_RELOADED, reason)
             return
         self._loaded = loaded
         log.info("certificates reloaded", listener=self._listener)
 
-    def _refuse(self, reason: str) -> None:
-        log.error("certificates not reloaded", listener=self._listener, reason=reason)
+    def _log_certificate(self, log_at: Callable[..., None], event: str, reason: str) -> None:
+        """Log an event about the listener's own certificate, with the setting and file of it."""
+        location = self._settings.keystore_location
+        in_file = location is not None
+        setting = "ssl.keystore.location" if in_file else "ssl.keystore.certificate.chain"
+        log_at(
+            event,
+            listener=self._listener,
+            setting=self._name_as_set(setting),
+            **({"file": location} if in_file else {}),
+            reason=reason,
+        )
+
+
+def _wrong_date(chain: tuple[bytes, ...], now_ms: int) -> str | None:
+    try:
+        return wrong_date(chain, now_ms)
+    except DerError as error:
+        return f"a certificate has {error}"

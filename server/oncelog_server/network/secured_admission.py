@@ -17,7 +17,8 @@ CertificatePrincipal = Callable[[bytes], Principal]
 
 
 class SecuredAdmission:
-    """`new_engine` and `of_certificate` are None without TLS, `sasl` is None without SASL."""
+    """`new_engine`, `expiry_ms` and `of_certificate` are None without TLS, `sasl` is None without
+    SASL."""
 
     def __init__(
         self,
@@ -26,6 +27,7 @@ class SecuredAdmission:
         events: GroupedEvents,
         *,
         new_engine: Callable[[], TlsEngine] | None = None,
+        expiry_ms: Callable[[], int | None] | None = None,
         of_certificate: CertificatePrincipal | None = None,
         sasl: SaslRules | None = None,
         max_unauthenticated_bytes: int,
@@ -36,12 +38,17 @@ class SecuredAdmission:
         self.failures = self.expired = 0
         self._events = events
         self._new_engine = new_engine
+        self._expiry_ms = expiry_ms
         self._of_certificate = of_certificate
         self._sasl = sasl
 
     def new_tls(self) -> TlsEngine:
         assert self._new_engine is not None
         return self._new_engine()
+
+    @property
+    def certificate_expires_ms(self) -> int | None:
+        return None if self._expiry_ms is None else self._expiry_ms()
 
     def principal_of(self, certificate: bytes | None) -> Principal:
         """Return the principal of a client's certificate in DER. Raises AuthenticationRefused.

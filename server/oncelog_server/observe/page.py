@@ -64,6 +64,11 @@ class Connected(Protocol):
         listener."""
         ...
 
+    def certificates_by_listener(self) -> Iterable[tuple[str, int]]:
+        """Return (listener's name, time in ms since the epoch at which its certificate expires) for
+        each listener with TLS."""
+        ...
+
     def by_software(self) -> Iterable[tuple[str, str, str, int]]:
         """Return (name of the clients' software, version, listener, number of open connections)."""
         ...
@@ -175,6 +180,9 @@ class Page(msgspec.Struct, frozen=True):
         yield metrics.EXPIRED_SESSIONS.head()
         for listener, count in self.connected.expired_by_listener():
             yield metrics.EXPIRED_SESSIONS.line(count, listener)
+        yield metrics.CERTIFICATE_EXPIRY.head()
+        for listener, time_ms in self.connected.certificates_by_listener():
+            yield metrics.CERTIFICATE_EXPIRY.line(time_ms // 1_000, listener)
         authorizer = self.services.authorizer
         yield from metrics.DENIED.only(authorizer.denied_total)
         yield from metrics.ACLS.only(authorizer.rule_count)

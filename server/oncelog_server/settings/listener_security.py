@@ -98,13 +98,12 @@ def login_modules(
     try:
         modules = file.modules(listener.name)
     except JaasError as error:
-        raise SecurityProblem(name, f"is not set, and the JAAS file {error}") from None
+        raise SecurityProblem(name, f"the JAAS file {error}") from None
     found = tuple(module for module in modules if module.module is wanted)
     if not found:
         raise SecurityProblem(
             name,
-            f"is not set, and the JAAS file {file.path} has no {wanted} for listener "
-            f"{listener.name}",
+            f"the JAAS file {file.path} has no {wanted} for listener {listener.name}",
         )
     return found
 
@@ -165,19 +164,45 @@ def security_problems(
                 check_stores(tls)
                 check_listener(tls)
             except TlsSettingsError as error:
-                yield SecurityProblem(error.setting, f"{error.reason} (listener {listener.name})")
+                reason = f"{error.reason} (listener {listener.name})"
+                yield SecurityProblem(name_as_set(settings, listener, error.setting), reason)
         if not listener.protocol.has_sasl:
             continue
         try:
             mechanisms = enabled_mechanisms(settings, listener)
         except SecurityProblem as problem:
-            yield problem
+            yield _as_set(settings, listener, problem)
             continue
         for mechanism in mechanisms:
             try:
                 _check_mechanism(settings, listener, mechanism)
             except SecurityProblem as problem:
-                yield problem
+                yield _as_set(settings, listener, problem, mechanism)
+
+
+def name_as_set(
+    settings: Settings,
+    listener: ListenerAddress,
+    name: str,
+    mechanism: SaslMechanism | None = None,
+) -> str:
+    """Return the full name of the setting that is in force for the listener: its own, that of its
+    mechanism, or the setting of all listeners."""
+    for layer in (mechanism, None):
+        own = ListenerSetting(listener.name, layer, name)
+        if own in settings.of_listeners:
+            return own.full_name
+    return name
+
+
+def _as_set(
+    settings: Settings,
+    listener: ListenerAddress,
+    problem: SecurityProblem,
+    mechanism: SaslMechanism | None = None,
+) -> SecurityProblem:
+    name = name_as_set(settings, listener, problem.setting, mechanism)
+    return SecurityProblem(name, str(problem))
 
 
 def _check_mechanism(

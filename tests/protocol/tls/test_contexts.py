@@ -196,5 +196,5 @@ def test_another_identification_algorithm_is_refused() -> None:
 
 
 def test_a_listener_checks_its_settings_before_its_files() -> None:
-    with pytest.raises(TlsSettingsError, match=r"^ssl\.keystore\.location: is not set"):
+    with pytest.raises(TlsSettingsError, match=r"^ssl\.keystore\.location: a listener"):
         server_context(TlsSettings())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from oncelog_protocol.secret import Secret
-from oncelog_protocol.security.certificate import expiry_ms
+from oncelog_protocol.security.certificate import expiry_ms, parsed
 from oncelog_protocol.security.pem import PemBlock, blocks
 from oncelog_protocol.security.tls_settings import TlsSettings
 from oncelog_protocol.tls.contexts import LoadedTls, load_server
@@ -18,6 +18,12 @@ from tests.harness.certificates import Certificates, Identity
 
 DAY_MS = 24 * 3_600_000
 NOW_MS = int(datetime.datetime.now(datetime.UTC).timestamp() * 1_000)
+
+
+def time_text(time_ms: int) -> str:
+    return datetime.datetime.fromtimestamp(time_ms / 1_000, datetime.UTC).strftime(
+        "%Y-%m-%dT%H:%M:%SZ"
+    )
 
 
 def loaded(identity: Identity, chain: str = "") -> LoadedTls:
@@ -50,6 +56,7 @@ def test_another_subject_needs_its_setting(certificates: Certificates, current: 
     assert reason is not None
     assert "CN=other" in reason
     assert "CN=broker" in reason
+    assert "ssl.allow.dn.changes" in reason
     assert refused_reload(current, new, now_ms=NOW_MS, allow_dn_changes=True) is None
     same = renewed(certificates, "localhost", "127.0.0.1", common_name="BROKER")
     assert refused_reload(current, same, now_ms=NOW_MS) is None
@@ -58,7 +65,8 @@ def test_another_subject_needs_its_setting(certificates: Certificates, current: 
 def test_fewer_names_need_their_setting(certificates: Certificates, current: LoadedTls) -> None:
     new = renewed(certificates, "localhost")
     assert refused_reload(current, new, now_ms=NOW_MS) == (
-        "the new certificate lacks alternative names of the current one"
+        "the new certificate lacks alternative names of the current one: "
+        "ssl.allow.san.changes=true allows a change"
     )
     assert refused_reload(current, new, now_ms=NOW_MS, allow_san_changes=True) is None
 
@@ -68,10 +76,11 @@ def test_dates_are_those_of_the_clock(certificates: Certificates, current: Loade
     assert 89 * DAY_MS < expiry - NOW_MS < 91 * DAY_MS
     assert refused_reload(current, current, now_ms=expiry) is None
     assert refused_reload(current, current, now_ms=expiry + 1) == (
-        "certificate 1 of the new chain has expired"
+        f"certificate 1 of 1 in the chain expired at {time_text(expiry)}"
     )
-    assert refused_reload(current, current, now_ms=0) == (
-        "certificate 1 of the new chain is not valid yet"
+    begin = parsed(current.chain[0]).not_before_ms
+    assert refused_reload(current, current, now_ms=begin - 1) == (
+        f"certificate 1 of 1 in the chain is not valid before {time_text(begin)}"
     )
 
 

@@ -48,6 +48,9 @@ class Counted:
     def expired_by_listener(self) -> list[tuple[str, int]]:
         return [("PLAINTEXT", 0), ("INTERNAL", 3)]
 
+    def certificates_by_listener(self) -> list[tuple[str, int]]:
+        return [("INTERNAL", 1_900_000_000_999)]
+
     def by_software(self) -> list[tuple[str, str, str, int]]:
         return [("librdkafka", "2.11.0", "PLAINTEXT", 1), ("unknown", "unknown", "PLAINTEXT", 1)]
 
@@ -112,6 +115,8 @@ async def test_the_page_has_the_numbers_of_requests_connections_and_memory(page:
     assert found.value(metrics.CONNECTIONS_MADE.name) == 5
     assert found.value(metrics.FAILED_AUTHENTICATIONS.name, listener="INTERNAL") == 4
     assert found.value(metrics.EXPIRED_SESSIONS.name, listener="INTERNAL") == 3
+    expiry = found.value(metrics.CERTIFICATE_EXPIRY.name, listener="INTERNAL")
+    assert expiry == 1_900_000_000
     assert found.value(metrics.RESIDENT_BYTES.name) == 2_000
     disk = page.services.views.log_dir()
     assert found.value(metrics.DISK_SIZE.name) == disk.total_bytes

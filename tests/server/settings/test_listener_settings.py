@@ -128,6 +128,49 @@ def test_a_listener_with_sasl_that_could_admit_no_client_is_a_problem(
 
 
 @pytest.mark.parametrize(
+    ("assignments", "problem"),
+    [
+        (
+            ["listener.name.external.ssl.client.auth=required"],
+            "listener.name.external.ssl.client.auth=required (--set): required needs ",
+        ),
+        (
+            ["listener.name.external.ssl.keystore.type=JKZ"],
+            "listener.name.external.ssl.keystore.type=JKZ (--set): is not one of JKS, ",
+        ),
+        (
+            ["listener.name.external.sasl.enabled.mechanisms=SCRAM"],
+            "listener.name.external.sasl.enabled.mechanisms=SCRAM (--set): listener EXTERNAL: ",
+        ),
+        (
+            [
+                "sasl.enabled.mechanisms=OAUTHBEARER",
+                "sasl.oauthbearer.jwks.endpoint.url=https://issuer.test/keys",
+                "listener.name.external.oauthbearer.sasl.oauthbearer.sub.claim.name= ",
+            ],
+            "listener.name.external.oauthbearer.sasl.oauthbearer.sub.claim.name=",
+        ),
+    ],
+)
+def test_a_problem_names_the_setting_that_the_user_has_set(
+    assignments: list[str], problem: str
+) -> None:
+    """A listener may have a setting of its own beside that of all listeners."""
+    found = problems_of(
+        *SECURED[:3],
+        PROTOCOLS + "SASL_SSL",
+        "sasl.enabled.mechanisms=SCRAM-SHA-512",
+        *assignments,
+    )
+    assert [text[: len(problem)] for text in found] == [problem]
+
+
+def test_a_missing_setting_is_named_missing_once() -> None:
+    (problem,) = problems_of(SECURED[0], PROTOCOLS + "SSL")
+    assert problem.startswith("ssl.keystore.location (not set): a listener with TLS needs ")
+
+
+@pytest.mark.parametrize(
     ("assignment", "setting"),
     [
         ("broker.rack=a", "sasl.oauthbearer.jwks.endpoint.url"),
