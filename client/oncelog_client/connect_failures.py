@@ -27,6 +27,7 @@ class ConnectCause(Enum):
     PLAINTEXT = "responds without TLS"
     TLS_FAILED = "agrees on no TLS"
     UNTRUSTED = "has a certificate that this client does not trust"
+    NOT_VALID_NOW = "has a certificate that is not valid now"
     WRONG_HOST = "has a certificate for another host"
     CERTIFICATE_REFUSED = "does not accept the certificate of this client"
     AUTHENTICATION_FAILED = "refuses the authentication of this client"
@@ -50,6 +51,7 @@ class ConnectCause(Enum):
 _IDENTITY: Final = frozenset(
     {
         ConnectCause.UNTRUSTED,
+        ConnectCause.NOT_VALID_NOW,
         ConnectCause.WRONG_HOST,
         ConnectCause.CERTIFICATE_REFUSED,
         ConnectCause.AUTHENTICATION_FAILED,

@@ -160,8 +160,8 @@ class AuthenticationError(FatalError):
     trust the broker's certificate. The client does not retry, as Kafka's clients do not.
 
     `failures` has a ConnectFailure (address, cause, detail). Its cause is AUTHENTICATION_FAILED,
-    UNTRUSTED, WRONG_HOST or CERTIFICATE_REFUSED. If the error came in a response, `failures` is
-    empty.
+    UNTRUSTED, NOT_VALID_NOW, WRONG_HOST or CERTIFICATE_REFUSED. If the error came in a response,
+    `failures` is empty.
     """
 
     default_code = ErrorCode.SASL_AUTHENTICATION_FAILED

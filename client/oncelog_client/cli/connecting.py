@@ -62,6 +62,16 @@ C = TypeVar("C", bound=Client)
 T = TypeVar("T")
 
 
+class NotConnected(Failed):
+    """The command reached no broker that it can use. `found` says why, `advice` what to do. The
+    advice may be empty."""
+
+    def __init__(self, found: str, advice: str) -> None:
+        super().__init__(f"{found}{advice}")
+        self.found = found
+        self.advice = advice.removeprefix(". ")
+
+
 class Target(NamedTuple):
     """The cluster of a command line: addresses, client settings and timeout."""
 
@@ -166,9 +176,10 @@ async def connected(client: C, give_up_after: float, operation: str = "") -> Asy
     try:
         await client.start(timeout_ms=give_up_after * 1000, fail_fast=True)
     except RetriableError as error:
-        raise Failed(unreachable(error, client.config, give_up_after)) from error
+        found = _unreached(error, client.config, give_up_after)
+        raise NotConnected(found, _advice(_failures(error))) from error
     except AuthenticationError as error:
-        raise Failed(error.message + _advice(error.failures)) from error
+        raise NotConnected(error.message, _advice(error.failures)) from error
     try:
         yield client
     except AuthorizationError as error:
@@ -246,13 +257,19 @@ def connected_admin(
 
 def unreachable(error: RetriableError, config: ClientConfig, give_up_after: float) -> str:
     """Return an error text: the reason why each address was not reached, and advice."""
-    failures: tuple[ConnectFailure, ...] = tuple(getattr(error, "failures", ()))
+    return _unreached(error, config, give_up_after) + _advice(_failures(error))
+
+
+def _unreached(error: RetriableError, config: ClientConfig, give_up_after: float) -> str:
+    failures = _failures(error)
     if not failures:
         where = _addresses(config)
         return f"no response from {where} for {give_up_after:g} s: is a broker running there?"
-    return "; ".join(dict.fromkeys(_sentence(failure, give_up_after) for failure in failures)) + (
-        _advice(failures)
-    )
+    return "; ".join(dict.fromkeys(_sentence(failure, give_up_after) for failure in failures))
+
+
+def _failures(error: RetriableError) -> tuple[ConnectFailure, ...]:
+    return tuple(getattr(error, "failures", ()))
 
 
 def _sentence(failure: ConnectFailure, give_up_after: float) -> str:
@@ -282,6 +299,10 @@ _SECURITY_ADVICE: Final = {
         " name it by --command-config"
     ),
     ConnectCause.UNTRUSTED: ". Name the certificates to trust by ssl.truststore.location",
+    ConnectCause.NOT_VALID_NOW: (
+        ". Renew the certificate of the broker or of its authority, or set the clock of this"
+        " computer"
+    ),
     ConnectCause.WRONG_HOST: (
         ". Use a host of its certificate; an empty ssl.endpoint.identification.algorithm accepts"
         " any host"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import click
@@ -12,7 +13,7 @@ import click
 from oncelog_client.admin import Admin, ConfigResource, ResourceType
 from oncelog_client.cli.cluster_checks import ALL, FULL_DISKS, rows_of
 from oncelog_client.cli.commands import Tool
-from oncelog_client.cli.connecting import Target, connected_admin, target
+from oncelog_client.cli.connecting import NotConnected, Target, connected_admin, target
 from oncelog_client.cli.disks import disks
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.findings import NOTICE, OK, PROBLEM, Finding, show_findings
@@ -21,10 +22,14 @@ from oncelog_client.cli.options import connection_options, output_option, run
 from oncelog_client.cli.some_names import some
 from oncelog_client.cli.timed_checks import run_checks
 from oncelog_client.errors import KafkaError, UnsupportedVersionError
-from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.io.clock import monotonic_ms, wall_ms
 from oncelog_protocol.apis import APIS, ApiKey
 
 SLOW_MS: Final = 200.0
+DAY_S: Final = 86_400
+# A certificate that expires earlier is a notice.
+LEAST_DAYS: Final = 30
+_TO_CONNECT: Final = "see that the address is right and a broker runs there"
 # `doctor` shows every disk, so it leaves this check out.
 HEALTH_CHECKS: Final = tuple(check for check in ALL if check is not FULL_DISKS)
 TRANSACTION_VERSION: Final = "transaction.version"
@@ -166,9 +171,12 @@ async def _cluster(where: Target) -> list[Finding]:
             findings = [Finding(state, "connection", f"{where.bootstrap_server}, {took_ms:.0f} ms")]
             findings += await _brokers(admin)
             return findings
+    except NotConnected as error:
+        advice = error.advice
+        to_do = advice[:1].lower() + advice[1:] if advice else _TO_CONNECT
+        return [Finding(PROBLEM, "connection", error.found, to_do)]
     except (Failed, KafkaError) as error:
-        to_do = "see that the address is right and a broker runs there"
-        return [Finding(PROBLEM, "connection", str(error), to_do)]
+        return [Finding(PROBLEM, "connection", str(error), _TO_CONNECT)]
 
 
 async def _brokers(admin: Admin) -> list[Finding]:
@@ -213,6 +221,7 @@ async def _addresses(admin: Admin) -> AsyncIterator[Finding]:
                 "set advertised.listeners of the broker to an address that clients can reach",
             )
             continue
+        expires_s = connection.certificate_expires_s
         missing = [APIS[key].name for key in NEEDED if not _speaks(connection, key)]
         connection.close()
         await connection.wait_closed()
@@ -226,6 +235,19 @@ async def _addresses(admin: Admin) -> AsyncIterator[Finding]:
         else:
             found = f"{node.host}:{node.port}, {TRANSACTION_VERSION} {level}"
             yield Finding(OK, name, found)
+        if expires_s is not None:
+            yield _certificate(name, expires_s)
+
+
+def _certificate(broker: str, expires_s: float) -> Finding:
+    """Return the finding for the certificate of a broker. A client refuses an expired one."""
+    days = int((expires_s - wall_ms() / 1_000) // DAY_S)
+    found = f"expires at {datetime.fromtimestamp(expires_s, UTC):%Y-%m-%d %H:%M} UTC"
+    name = f"certificate of {broker}"
+    if days >= LEAST_DAYS:
+        return Finding(OK, name, found)
+    to_do = "renew the files of ssl.keystore.location; the broker reads them within a minute"
+    return Finding(NOTICE, name, f"{found}, in {days} days", to_do)
 
 
 def _speaks(connection: Any, key: ApiKey) -> bool:

@@ -48,6 +48,8 @@ _TLS_CAUSES: Final[dict[str, ConnectCause]] = {
 }
 # OpenSSL's codes of X509_verify_cert for a host name and for an IP address (x509_vfy.h).
 _MISMATCHES: Final = (62, 64)
+# The codes for a certificate that is not valid yet, or has expired.
+_WRONG_DATES: Final = (9, 10)
 _CLOSED_DURING_TLS: Final = (
     "during the TLS handshake; is it a listener with security.protocol PLAINTEXT or SASL_PLAINTEXT?"
 )
@@ -103,6 +105,8 @@ def _of_openssl(address: Address, error: SSLError) -> ConnectFailure:
 
     if getattr(error, "verify_code", 0) in _MISMATCHES:
         return ConnectFailure(address, ConnectCause.WRONG_HOST, _verify_message(error))
+    if getattr(error, "verify_code", 0) in _WRONG_DATES:
+        return ConnectFailure(address, ConnectCause.NOT_VALID_NOW, _verify_message(error))
     cause = _TLS_CAUSES.get(error.reason or "", ConnectCause.TLS_FAILED)
     if cause is ConnectCause.UNTRUSTED:
         return ConnectFailure(address, cause, _verify_message(error))

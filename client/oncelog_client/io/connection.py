@@ -150,6 +150,17 @@ class Connection(asyncio.Protocol):
             raise connect_error(failure) from error
         return connection
 
+    @property
+    def certificate_expires_s(self) -> float | None:
+        """Return the time at which the broker's certificate expires, in seconds since the epoch.
+        Return None without TLS."""
+        peer = None if self._transport is None else self._transport.get_extra_info("peercert")
+        if not peer:
+            return None
+        from ssl import cert_time_to_seconds
+
+        return cert_time_to_seconds(peer["notAfter"])
+
     async def negotiate(self) -> None:
         """Request the versions that the broker speaks, and authenticate. If this fails, close and
         raise ConnectError or AuthenticationError."""
