@@ -20,6 +20,7 @@ from oncelog_client import (
     NewTopic,
     OffsetAndMetadata,
     Producer,
+    RebalanceListener,
     TopicPartition,
 )
 from oncelog_protocol.apis import ApiKey
@@ -159,6 +160,44 @@ async def test_refused_offsets_leave_the_transaction_open(
         # Kafka writes the markers after its response to the commit.
         found = await admin.list_group_offsets(name, [place], require_stable=True)
     assert found == {place: OffsetAndMetadata(5)}
+
+
+async def test_offsets_of_a_partition_that_does_not_exist_name_it(
+    bootstrap: str, topic: str, name: str
+) -> None:
+    async with Producer(bootstrap, transactional_id=name, max_block_ms=2_000) as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        with pytest.raises(AbortableError, match=f"partition {topic}-7"):
+            await producer.send_offsets_to_transaction({TopicPartition(topic, 7): 5}, name)
+        await producer.abort_transaction()
+
+
+class PlainListener(RebalanceListener):
+    """A listener with plain functions, as in other clients."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def on_partitions_assigned(self, *_: object) -> Any:
+        self.calls.append("assigned")
+
+    def on_partitions_revoked(self, *_: object) -> Any:
+        self.calls.append("revoked")
+
+
+async def test_the_callbacks_of_a_listener_may_be_plain_functions(
+    bootstrap: str, topic: str, name: str, producer: Producer
+) -> None:
+    await producer.send_and_wait(topic, b"1", partition=0)
+    listener = PlainListener()
+    async with Consumer(bootstrap, group_id=name, auto_offset_reset="earliest") as consumer:
+        await consumer.subscribe(topic, listener)
+        assert len(await consumer.poll(DEADLINE_MS)) == 1
+        await consumer.unsubscribe()
+    assert listener.calls == ["assigned", "revoked"]
+    await listener.on_partitions_lost([])
+    assert listener.calls == ["assigned", "revoked", "revoked"]
 
 
 def test_a_transaction_with_cancelled_offsets_cannot_be_committed() -> None:

@@ -1,5 +1,5 @@
-"""Names of the resources that a coordinator refuses for lack of a right. A response has only the
-code; the names are in the request, or beside the code in the response."""
+"""Names of the resources that a coordinator refuses, for lack of a right or as unknown partitions. A
+response has only the code; the names are in the request, or beside the code in the response."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def refused_resources(request: object, response: object, code: int) -> str:
         case ErrorCode.GROUP_AUTHORIZATION_FAILED:
             return _named("group", [_group_id(request)])
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            return _named("topic", _topics(response))
+            return _named("topic", (topic for topic, _ in _partitions(response, code)))
+        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.OFFSET_METADATA_TOO_LARGE:
+            rows = _partitions(response, code)
+            return _named("partition", (f"{topic}-{number}" for topic, number in rows))
     return ""
 
 
@@ -60,19 +63,21 @@ def _group_id(request: object) -> str | None:
     return None
 
 
-def _topics(response: object) -> Iterable[str]:
-    refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+def _partitions(response: object, code: int) -> list[tuple[str, int]]:
+    """Return the topics and numbers of the partitions that `response` refuses with `code`."""
     match response:
         case AddPartitionsToTxnResponse():
             return [
-                topic.name
+                (topic.name, row.partition_index)
                 for topic in response.results_by_topic_v3_and_below
-                if any(row.partition_error_code == refused for row in topic.results_by_partition)
+                for row in topic.results_by_partition
+                if row.partition_error_code == code
             ]
         case TxnOffsetCommitResponse():
             return [
-                topic.name
+                (topic.name, row.partition_index)
                 for topic in response.topics
-                if any(row.error_code == refused for row in topic.partitions)
+                for row in topic.partitions
+                if row.error_code == code
             ]
     return []

@@ -109,6 +109,8 @@ async def ask(
             if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                 backoff = _CONCURRENT_BACKOFF
             reason = known_code(code).name
+            if resources := refused_resources(request, response, code):
+                reason += f": {resources}"
         failures += 1
         delay_ms = backoff.delay_ms(failures, fraction())
         if monotonic_ms() + delay_ms >= deadline_ms:

@@ -48,7 +48,8 @@ _LEAVE_S = 2.0
 
 
 class RebalanceListener:
-    """The callbacks of a rebalance. A subclass overrides the needed callbacks.
+    """The callbacks of a rebalance. A subclass overrides the needed callbacks, with coroutine
+    functions or plain functions.
 
     The callbacks are awaited inside `poll`, and may commit or change positions. `poll` raises their
     exceptions. After an exception the partitions are revoked or assigned nevertheless, and the next
@@ -66,7 +67,13 @@ class RebalanceListener:
     async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Handle partitions that may already belong to another member. Their offsets cannot be
         committed."""
-        await self.on_partitions_revoked(partitions)
+        await _finished(self.on_partitions_revoked(partitions))
+
+
+async def _finished(called: object) -> None:
+    """Wait for a callback. A plain function, not a coroutine function, has finished already."""
+    if isinstance(called, Awaitable):
+        await called
 
 
 class GroupSession:
@@ -158,9 +165,9 @@ class GroupSession:
             subscription[partition].revoking = True
         try:
             if lost:
-                await self.listener.on_partitions_lost(partitions)
+                await _finished(self.listener.on_partitions_lost(partitions))
             else:
-                await self.listener.on_partitions_revoked(partitions)
+                await _finished(self.listener.on_partitions_revoked(partitions))
         finally:
             subscription.set_partitions(
                 state.partition for state in subscription.assigned() if not state.revoking
@@ -176,7 +183,8 @@ class GroupSession:
             subscription.set_partitions(assigned)
             if self._joined_topics != subscription.topics:
                 self.membership.require_rejoin("the subscription changed while joining")
-            await self.listener.on_partitions_assigned(changes.added, self.membership.generation_id)
+            generation_id = self.membership.generation_id
+            await _finished(self.listener.on_partitions_assigned(changes.added, generation_id))
 
     # -- between polls
 

@@ -25,6 +25,7 @@ from oncelog_protocol.messages.txn_offset_commit import (
 ID = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
 TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 NOT_ATTEMPTED = ErrorCode.OPERATION_NOT_ATTEMPTED
 
 INIT = InitProducerIdRequest("t", 1, consumer_group_id="g")
@@ -36,6 +37,29 @@ ADDED = AddPartitionsToTxnResponse(
         AddPartitionsToTxnTopicResult("b", [AddPartitionsToTxnPartitionResult(0, TOPIC)]),
         AddPartitionsToTxnTopicResult("a", [AddPartitionsToTxnPartitionResult(0, TOPIC)]),
         AddPartitionsToTxnTopicResult("c", [AddPartitionsToTxnPartitionResult(0, NOT_ATTEMPTED)]),
+    ]
+)
+MISSING = AddPartitionsToTxnResponse(
+    results_by_topic_v3_and_below=[
+        AddPartitionsToTxnTopicResult(
+            "a",
+            [
+                AddPartitionsToTxnPartitionResult(7, UNKNOWN),
+                AddPartitionsToTxnPartitionResult(3, UNKNOWN),
+                AddPartitionsToTxnPartitionResult(0, NOT_ATTEMPTED),
+            ],
+        ),
+    ]
+)
+WITHOUT = TxnOffsetCommitResponse(
+    topics=[
+        TxnOffsetCommitResponseTopic(
+            "a",
+            partitions=[TxnOffsetCommitResponsePartition(0, ErrorCode.OFFSET_METADATA_TOO_LARGE)],
+        ),
+        TxnOffsetCommitResponseTopic(
+            "b", partitions=[TxnOffsetCommitResponsePartition(5, UNKNOWN)]
+        ),
     ]
 )
 COMMITTED = TxnOffsetCommitResponse(
@@ -61,6 +85,9 @@ COMMITTED = TxnOffsetCommitResponse(
         (ADD, ADDED, TOPIC, "topic a, b"),
         (COMMIT, COMMITTED, TOPIC, "topic a"),
         (INIT, None, TOPIC, ""),
+        (ADD, MISSING, UNKNOWN, "partition a-3, a-7"),
+        (COMMIT, WITHOUT, UNKNOWN, "partition b-5"),
+        (COMMIT, WITHOUT, ErrorCode.OFFSET_METADATA_TOO_LARGE, "partition a-0"),
         (INIT, None, ErrorCode.PRODUCER_FENCED, ""),
         (object(), None, ID, ""),
     ],
