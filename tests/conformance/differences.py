@@ -189,6 +189,20 @@ PARTITIONS_OF_INTERNAL_TOPICS = Difference(
     source="the partition count decides which broker coordinates an id or a group",
 )
 
+UNKNOWN_ISOLATION = Difference(
+    case="Fetch and ListOffsets with an isolation level that does not exist",
+    kafka=ErrorCode.UNKNOWN_SERVER_ERROR,
+    oncelog=ErrorCode.INVALID_REQUEST,
+    source="the client made the error, not the broker",
+)
+BESIDE_AN_UNKNOWN_FORMAT = Difference(
+    case="a batch, if another batch of the same Produce has an unknown format or length",
+    kafka=ErrorCode.CORRUPT_MESSAGE,
+    oncelog=ErrorCode.NONE,
+    source="an error of one partition does not stop the others; Kafka parses all batches before it "
+    "looks at any partition",
+)
+
 # --- not implemented yet, and therefore refused
 
 LOGGERS_ARE_NO_RESOURCES = Difference(

@@ -31,6 +31,7 @@ from oncelog_protocol.messages.offset_for_leader_epoch import (
 from oncelog_protocol.records.batch import build_batch, split_batches
 from oncelog_protocol.records.record import NewRecord
 from tests.conformance.conftest import KEPT, Target, create_topic
+from tests.conformance.differences import UNKNOWN_ISOLATION
 from tests.harness.waiting import wait_until
 from tests.harness.writing import (
     Identity,
@@ -263,6 +264,18 @@ def test_a_partition_named_twice_in_list_offsets_is_refused(wire: Wire, topic: s
     response = wire.call(request, 9).topics[0].partitions
     codes = {partition.partition_index: partition.error_code for partition in response}
     assert codes == {0: ErrorCode.INVALID_REQUEST, 1: ErrorCode.NONE}
+
+
+def test_an_isolation_level_that_does_not_exist_is_refused(
+    target: Target, wire: Wire, topic: str
+) -> None:
+    expected = UNKNOWN_ISOLATION.expected(target.name)
+    fetched = wire.call(FetchRequest(isolation_level=2, topics=[place(topic, (0, 0))]), 12)
+    assert ErrorCode(fetched.error_code).name == expected
+    wanted = ListOffsetsTopic(topic, [ListOffsetsPartition(0, timestamp=-1)])
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=2, topics=[wanted])
+    (partition,) = wire.call(request, 9).topics[0].partitions
+    assert ErrorCode(partition.error_code).name == expected
 
 
 def test_the_highest_timestamp_of_an_open_transaction(wire: Wire, topic: str) -> None:

@@ -13,6 +13,8 @@ from oncelog_protocol.messages.produce import (
 )
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
+from tests.conformance.conftest import Target
+from tests.conformance.differences import BESIDE_AN_UNKNOWN_FORMAT
 from tests.harness.writing import batch, new_identity, produce, records, topic_id
 
 
@@ -110,6 +112,22 @@ def test_h40_h41_h42_h50_a_bad_batch_is_refused_and_nothing_else_happens(
     assert ErrorCode(refused.error_code).name == code.name
     assert refused.base_offset == -1
     assert produce(wire, topic, build_batch(records())).base_offset == 0
+
+
+def test_a_batch_of_an_unknown_format_stops_only_kafkas_other_partitions(
+    target: Target, wire: Wire, topic: str
+) -> None:
+    batches = {0: of_magic(build_batch(records()), 3), 1: build_batch(records())}
+    place = TopicProduceData(
+        name=topic, partition_data=[PartitionProduceData(*item) for item in batches.items()]
+    )
+    response = wire.call(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[place]), 12)
+    rows = response.responses[0].partition_responses
+    codes = {row.index: ErrorCode(row.error_code).name for row in rows}
+    assert codes == {
+        0: ErrorCode.CORRUPT_MESSAGE.name,
+        1: BESIDE_AN_UNKNOWN_FORMAT.expected(target.name),
+    }
 
 
 @pytest.mark.parametrize(

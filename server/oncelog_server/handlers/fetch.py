@@ -39,7 +39,7 @@ from oncelog_server.fetching.sessions import CONSUMER, FetchScope
 from oncelog_server.fetching.unread import Unread
 from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.partition.follower_fetch import NO_EPOCH, FetchingFollower
-from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.isolation import ISOLATIONS
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
@@ -63,8 +63,6 @@ NOT_READ: Final = frozenset(
     }
 )
 NO_OFFSET: Final = -1
-# By the code on the wire. A look-up is faster than a call of the enum, and each Fetch needs one.
-ISOLATIONS: Final = {int(isolation): isolation for isolation in Isolation}
 
 
 Answered = FetchResponse | Deferred[FetchResponse]

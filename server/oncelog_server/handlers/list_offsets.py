@@ -26,7 +26,7 @@ from oncelog_protocol.messages.list_offsets import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.results import TimestampOffset
-from oncelog_server.partition.isolation import Isolation
+from oncelog_server.partition.isolation import ISOLATIONS
 from oncelog_server.partition.lag import count_lag
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
@@ -77,9 +77,7 @@ def handle(
 def _steps(
     services: BrokerServices, context: RequestContext, request: ListOffsetsRequest
 ) -> Steps[ListOffsetsResponse]:
-    isolation = (
-        Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
-    )
+    isolation = ISOLATIONS.get(request.isolation_level)
     times = Counter(
         (topic.name, partition.partition_index)
         for topic in request.topics
@@ -93,7 +91,7 @@ def _steps(
             try:
                 if not allowed:
                     raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                if times[topic.name, wanted.partition_index] > 1:
+                if isolation is None or times[topic.name, wanted.partition_index] > 1:
                     raise Refused(ErrorCode.INVALID_REQUEST)
                 _check_timestamp(context.api_version, wanted.timestamp)
                 partition = services.partitions.require(topic.name, wanted.partition_index)

@@ -88,6 +88,10 @@ async def test_the_offset_found_is_below_the_readers_limit(
     assert await listed(isolation, (0, timestamp)) == [expected]
 
 
+async def test_an_unknown_isolation_level_is_refused() -> None:
+    assert await listed(2, (0, LATEST)) == [(ErrorCode.INVALID_REQUEST, -1, -1)]
+
+
 async def test_a_partition_that_is_named_twice_affects_no_other_partition() -> None:
     twice = (ErrorCode.INVALID_REQUEST, -1, -1)
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
