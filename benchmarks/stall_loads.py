@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from benchmarks.batches import NO_IDENTITY, a_batch
+from benchmarks.cold_log import MEGABYTES, ColdLog
 from benchmarks.undecoded import Failed, UndecodedClient, check, prepared, read
 from oncelog.testing.wire import Wire
 from oncelog_protocol.messages.add_partitions_to_txn import (
@@ -79,6 +80,9 @@ class Loads:
 
     def __iter__(self) -> Iterator[Load]:
         yield Load("nothing", lambda: time.sleep(3))
+        cold = ColdLog(self._broker)
+        yield Load(f"write {MEGABYTES} MB", cold.write, is_always_run=True)
+        yield Load(f"read {MEGABYTES} MB that are only on the disk", cold.read)
         yield Load(
             f"create {WIDE} partitions and, meanwhile, one more topic",
             self._wide,

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.beside import Beside, Latencies
+from benchmarks.cold_log import PARTITIONS as COLD_PARTITIONS
 from benchmarks.stall_loads import PARTITIONS_OF_A_TOPIC, TOPICS, Load, Loads
 from benchmarks.stall_table import Measured, show
 from benchmarks.undecoded import Failed
@@ -109,7 +110,7 @@ def main() -> int:
         port = reserve_port(folder)
         settings = {
             "group.initial.rebalance.delay.ms": "0",
-            "oncelog.max.partitions": str(TOPICS * PARTITIONS_OF_A_TOPIC + 1),
+            "oncelog.max.partitions": str(TOPICS * PARTITIONS_OF_A_TOPIC + 1 + 2 * COLD_PARTITIONS),
             "oncelog.metrics.port": str(port),
         }
         with Oncelog(Path(path), settings) as broker:

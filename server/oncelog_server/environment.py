@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 # Linux has a new random id after each boot.
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-# Threads for fsync and unlink. Everything else runs on the loop.
-DISK_THREADS: Final = 4
+# Threads for three fsyncs, an unlink and two prefetches. Everything else runs on the loop.
+DISK_THREADS: Final = 6
 # Timeout of the look-up of the computer's own name, which delays the start.
 LOOK_UP_S: Final = 0.25
 # Long work runs in slices, and the clock limits each slice. This number limits a slice only if the

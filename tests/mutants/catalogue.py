@@ -15,6 +15,7 @@ from typing import Final
 from tests.mutants.access import ACCESS_MUTANTS
 from tests.mutants.authentication import AUTHENTICATION_MUTANTS
 from tests.mutants.broker_settings import BROKER_SETTINGS_MUTANTS
+from tests.mutants.cold_reads import COLD_READ_MUTANTS
 from tests.mutants.elections import ELECTION_MUTANTS
 from tests.mutants.follower_reads import FOLLOWER_READ_MUTANTS
 from tests.mutants.frames import FRAME_MUTANTS
@@ -323,6 +324,7 @@ MUTANTS: Final = (
     *ELECTION_MUTANTS,
     *FOLLOWER_READ_MUTANTS,
     *FRAME_MUTANTS,
+    *COLD_READ_MUTANTS,
     *MACHINE_MUTANTS,
     *OWNER_MUTANTS,
     *QUOTA_MUTANTS,

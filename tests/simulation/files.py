@@ -15,6 +15,8 @@ from tests.simulation.process import Killed, Process
 # The share of slow disk jobs, and their maximum additional duration.
 _SLOW: Final = 0.1
 _SLOWER_US: Final = 40_000
+# The share of reads that would wait for the disk.
+_COLD: Final = 0.05
 
 
 class SimFile:
@@ -46,6 +48,12 @@ class SimFile:
 
     def read(self, position: int, size: int) -> bytes:
         return self._files.disk.read(self._open("read"), self.path, position, size)
+
+    def is_cached(self, position: int, size: int) -> bool:
+        return self._files.disk.rng.random() >= _COLD
+
+    def prefetch(self, position: int, size: int, done: Callable[[], None]) -> None:
+        self._files._later(done)
 
     def truncate(self, size: int) -> None:
         self._files.disk.truncate(self._open("truncate"), self.path, size)

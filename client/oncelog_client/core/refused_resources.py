@@ -1,5 +1,5 @@
-"""Names of the resources that a coordinator refuses, for lack of a right or as unknown partitions. A
-response has only the code; the names are in the request, or beside the code in the response."""
+"""Names of the resources that a coordinator refuses, for lack of a right or as unknown partitions.
+A response has only the code; the names are in the request, or beside the code in the response."""
 
 from __future__ import annotations
 

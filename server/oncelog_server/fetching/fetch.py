@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
 from oncelog_server.deferred import Deferred
+from oncelog_server.fetching.cold_ranges import ColdRanges
 from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
 from oncelog_server.fetching.follower_waits import FollowerWaits
 from oncelog_server.fetching.parked import ParkedFetch
@@ -21,6 +23,10 @@ from oncelog_server.slices import SMALL, Slices, Steps, at_its_end
 from oncelog_server.timers import Timers
 
 R = TypeVar("R")
+T = TypeVar("T")
+
+# Bytes that are prefetched may leave the page cache before they are sent, if memory is short.
+DISK_WAITS: Final = 3
 
 
 class Finder(Protocol):
@@ -58,6 +64,7 @@ def fetch(
     follower: FetchingFollower | None = None,
     unread: Unread | None = None,
     waits: FollowerWaits | None = None,
+    disk_waits: int = DISK_WAITS,
 ) -> Steps[R | Deferred[R]]:
     """Return the response with the records, or a Deferred if the request waits for more records.
     The request does not wait if no partition is found or a partition has an error. If a request
@@ -65,31 +72,37 @@ def fetch(
 
     `follower` is the broker that sends the request, None for a consumer. For a follower, each later
     read reads the partitions that are in `unread` at that time. `waits` has the parked fetches of
-    all followers."""
+    all followers. The request waits for records that are only on the disk at most `disk_waits`
+    times; after that it reads them on the event loop."""
+    cold = ColdRanges() if disk_waits else None
     result = yield from read_partitions(
-        partitions, finder.find, isolation, limits.max_bytes, follower, unread
+        partitions, finder.find, isolation, limits.max_bytes, follower, unread, cold
     )
     min_bytes = min(limits.min_bytes, limits.max_bytes)
+    if cold and cold.ranges:
+        if result.size < min_bytes and not result.is_urgent:
+            again = partial(
+                fetch, partitions, finder, isolation, limits, response, disk_waits=disk_waits - 1,
+                timers=timers, slices=slices, follower=follower, unread=unread, waits=waits,
+            )  # fmt: skip
+            return cold.repeat_after(lambda: _in_slices(len(partitions), slices, again()))
+        cold.prefetch()
     is_empty = unread is None and not finder.found
     if result.size >= min_bytes or result.is_urgent or limits.max_wait_ms <= 0 or is_empty:
         if unread is not None:
             unread.answered()
         return (yield from response(result))
-    again = None if follower is None else follower.repeated()
+    repeated = None if follower is None else follower.repeated()
 
     def read() -> FetchResult | Deferred[FetchResult]:
         rows = partitions if unread is None else unread.rows()
-        steps = read_partitions(rows, finder.find, isolation, limits.max_bytes, again, unread)
-        return slices.run(steps) if len(rows) > SMALL else at_its_end(steps)
-
-    def respond(found: FetchResult) -> R | Deferred[R]:
-        steps = response(found)
-        return slices.run(steps) if len(found.partitions) > SMALL else at_its_end(steps)
+        steps = read_partitions(rows, finder.find, isolation, limits.max_bytes, repeated, unread)
+        return _in_slices(len(rows), slices, steps)
 
     return ParkedFetch(
         finder.found,
         read,
-        respond,
+        lambda found: _in_slices(len(found.partitions), slices, response(found)),
         min_bytes=min_bytes,
         max_wait_ms=limits.max_wait_ms if waits is None else waits.limit(limits.max_wait_ms),
         timers=timers,
@@ -97,3 +110,8 @@ def fetch(
         has_newer_high_watermark=result.has_newer_high_watermark,
         waits=None if waits is None else waits.parked,
     ).answer
+
+
+def _in_slices(partitions: int, slices: Slices, steps: Steps[T]) -> T | Deferred[T]:
+    """Run steps over this number of partitions: many of them in several turns of the loop."""
+    return slices.run(steps) if partitions > SMALL else at_its_end(steps)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.fetching.cold_ranges import ColdRanges
 from oncelog_server.fetching.fetched_partition import (
     HIGH_WATERMARK_UNUSED,
     FetchedPartition,
@@ -114,10 +115,12 @@ def read_partitions(
     max_bytes: int,
     follower: FetchingFollower | None = None,
     unread: Unread | None = None,
+    cold: ColdRanges | None = None,
 ) -> Steps[FetchResult]:
     """Read all partitions once, in order. `find` raises Refused for a partition that this broker
     does not serve. A follower reads up to the log end, whatever the isolation level. `unread` are
-    the partitions that the follower's next Fetch reads."""
+    the partitions that the follower's next Fetch reads. Partitions with records that are only on
+    the disk return none, and `cold` notes them; None: the read waits for the disk."""
     results: list[PartitionResult] = []
     size = 0
     is_urgent = has_newer_high_watermark = False
@@ -125,10 +128,14 @@ def read_partitions(
         left = max(min(partition.max_bytes, max_bytes - size), 0)
         try:
             found = find(partition.key)
+            is_first = size == 0
+            is_wanted = left > 0 or is_first
+            if cold is not None and is_wanted and cold.has(found, partition.fetch_offset):
+                left, is_first = 0, False
             if follower is None:
-                result = _read_one(partition, found, isolation, left, size)
+                result = _read_one(partition, found, isolation, left, is_first)
             else:
-                result = _read_for_follower(partition, found, follower, left, size)
+                result = _read_for_follower(partition, found, follower, left, is_first)
                 if unread is not None:
                     has_records = result.read is not None and result.read.records is not None
                     unread.note(partition, found, is_news=result.is_news(), has_records=has_records)
@@ -148,13 +155,13 @@ def read_partitions(
 
 
 def _read_one(
-    wanted: FetchedPartition, partition: Partition, isolation: Isolation, left: int, size: int
+    wanted: FetchedPartition, partition: Partition, isolation: Isolation, left: int, is_first: bool
 ) -> PartitionResult:
     partition.check_leader(wanted.current_leader_epoch)
     diverging = _diverging(wanted, partition)
     if diverging is not None:
         return diverging
-    read = partition.read(wanted.fetch_offset, left, isolation, at_least_one=size == 0)
+    read = partition.read(wanted.fetch_offset, left, isolation, at_least_one=is_first)
     return PartitionResult(wanted, ErrorCode.NONE, read, None, partition)
 
 
@@ -163,7 +170,7 @@ def _read_for_follower(
     partition: Partition,
     follower: FetchingFollower,
     left: int,
-    size: int,
+    is_first: bool,
 ) -> PartitionResult:
     partition.check_leader(wanted.current_leader_epoch)
     check_follower(partition, follower, wanted.current_leader_epoch)
@@ -179,7 +186,7 @@ def _read_for_follower(
         partition,
         wanted.fetch_offset,
         left,
-        at_least_one=size == 0,
+        at_least_one=is_first,
         is_held=follower.must_wait(partition),
     )
     return PartitionResult(wanted, ErrorCode.NONE, read, None, partition)

@@ -78,7 +78,7 @@ class PartitionLog:
         self._jitter = jitter
         # Number of batches of the leader that contradict this follower's state of their producers.
         self.mismatches = 0
-        self._reader = LogReader(self.segments, self.producers)
+        self.reader: Final = LogReader(self.segments, self.producers)
         # If the log still ends at this offset, a close need not write any file.
         self._closed_at = loaded.closed_at
         self.reconfigure(config)
@@ -335,17 +335,17 @@ class PartitionLog:
         """
         if not self.log_start_offset <= offset <= self.segments.active.end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
-        return self._reader.read(offset, max_bytes, limit, at_least_one)
+        return self.reader.read(offset, max_bytes, limit, at_least_one)
 
     def headers_from(self, offset: int, end_offset: int, most: int) -> list[BatchHeader]:
         """Return headers of at most `most` batches of one segment. The first batch has `offset`,
         and all batches begin below `end_offset`. Raises StorageError and CorruptLog."""
-        return self._reader.headers_from(offset, end_offset, most)
+        return self.reader.headers_from(offset, end_offset, most)
 
     def size_from(self, offset: int) -> int:
         """Return the number of bytes from the batch with `offset` on. Raises StorageError and
         CorruptLog."""
-        return self._reader.size_from(offset)
+        return self.reader.size_from(offset)
 
     def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampOffset | None:
         """Return the first record below `limit` with `timestamp` (ms) or later (ListOffsets), None
@@ -479,7 +479,7 @@ class PartitionLog:
         except (StorageError, CorruptLog) as error:
             refusals.fail(StorageError("truncate", self.directory, str(error)))
             raise
-        self._reader.forget_limit()
+        self.reader.forget_limit()
         self.opened_at_offset -= end_before - cut.end_offset
         self._epoch_file.end_at(cut.end_offset)
 
@@ -500,7 +500,7 @@ class PartitionLog:
             refusals.fail(error)
             raise
         self.producers.clear()
-        self._reader.forget_limit()
+        self.reader.forget_limit()
         self.opened_at_offset += offset - end_before
         self.log_start_offset = offset
         self._epoch_file.end_at(0)

@@ -66,6 +66,15 @@ class LogReader:
                 return segment, *located
         return None
 
+    def cold_range(self, offset: int) -> FileRange | None:
+        """Return bytes that a read at `offset` needs to find its position, and that are only on the
+        disk. Return None if there are none. Raises StorageError and CorruptLog."""
+        segments = self._segments
+        active = segments.active
+        segment = active if offset >= active.base_offset else segments.from_offset(offset)[0]
+        segments.keep_indexes(segment)
+        return segment.cold_range(offset)
+
     def headers_from(self, offset: int, end_offset: int, most: int) -> list[BatchHeader]:
         """Return headers of at most `most` batches of one segment. The first batch is the one with
         `offset`, or the next batch if no batch has `offset`. All batches begin below `end_offset`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -36,6 +37,10 @@ class Appended(msgspec.Struct, gc=False):
     log_start_offset: int
 
 
+AHEAD_BYTES: Final = 1 << 20
+"""The bytes that a prefetch reads behind its range: the client will probably ask for them next."""
+
+
 class FileRange(msgspec.Struct, frozen=True):
     """Bytes of a log file, for a read or for sendfile (`file.fileno()`)."""
 
@@ -52,6 +57,14 @@ class FileRange(msgspec.Struct, frozen=True):
             FileRange(self.file, self.position, size),
             FileRange(self.file, self.position + size, self.length - size),
         )
+
+    def is_cached(self) -> bool:
+        """Return False if a read would wait for the disk. Raises StorageError."""
+        return self.file.is_cached(self.position, self.length)
+
+    def prefetch(self, done: Callable[[], None]) -> None:
+        """Read the bytes from the disk outside of the event loop, then call `done`."""
+        self.file.prefetch(self.position, self.length + AHEAD_BYTES, done)
 
     def read(self) -> bytes:
         """Return the bytes. Raises StorageError, also if the file ends within the range: a response

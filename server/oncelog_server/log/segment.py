@@ -18,6 +18,7 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from oncelog_server.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from oncelog_server.log.results import FileRange
 from oncelog_server.log.scan import WALK_CHUNK, Scan
 from oncelog_server.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from oncelog_server.log.time_index import TimeIndex
@@ -34,6 +35,9 @@ from oncelog_server.storage.layout import (
 
 NO_TIMESTAMP: Final = -1
 UNKNOWN_SIZE: Final = -1
+# The bytes behind an index entry that have the header of any batch up to the next entry, unless the
+# batches are large.
+_NEAR_BYTES: Final = 64 << 10
 # The value of `_index_bytes` after a change of an index, larger than any limit.
 _UNMEASURED: Final = 1 << 62
 _REBUILT: Final = ("_entry_position", "_index_bytes", "_offset_index", "_time_index", "end_offset",
@@ -268,6 +272,27 @@ class Segment:
                 return position, header.size
         self._raise_if_corrupt(scan)
         return None
+
+    def cold_range(self, offset: int) -> FileRange | None:
+        """Return bytes that `locate` would read from the disk, and not from the page cache. Return
+        None if there are none. They belong to the index as long as it is not in memory. Raises
+        StorageError."""
+        recent = self._recent_offsets
+        if offset >= self.end_offset or (recent and offset >= recent[0]):
+            return None
+        if self._offset_index is None:
+            # The file is missing if the index has no entries.
+            with suppress(StorageError):
+                file = self._files.open(self.path(OFFSET_INDEX_SUFFIX))
+                whole = FileRange(file, 0, file.size)
+                is_cached = not file.size or whole.is_cached()
+                file.close()
+                if not is_cached:
+                    return whole
+        entry = self.offset_index().floor(offset - self.base_offset)
+        position = 0 if entry is None else entry[1]
+        near = FileRange(self.log, position, min(self.log.size - position, _NEAR_BYTES))
+        return None if near.is_cached() else near
 
     def position_of(self, offset: int) -> int | None:
         """Return the position that `locate` finds. Raises the errors of `locate`."""

@@ -6,6 +6,9 @@ runs only while the transport itself has nothing to write. While sendfile runs, 
 in the queue. Without sendfile, ranges are read and written in slices, while the transport takes
 them. There is no sendfile with TLS, on macOS (its sendfile differs), and in a simulated network (it
 has no descriptors).
+
+Bytes of ranges that are not in the page cache are first read outside of the event loop. All parts
+behind them wait.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ from contextlib import suppress
 from typing import Final, Protocol, cast
 
 from oncelog_server.log.results import FileRange
+from oncelog_server.network.disk_wait import DiskWait
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.requests.response import Part
-from oncelog_server.storage.files import Buffer, StorageError
+from oncelog_server.storage.files import Buffer, File, StorageError
 
 # A smaller range is read, and written in one call together with the parts around it. That is
 # cheaper than a separate call of sendfile.
@@ -89,6 +93,7 @@ class Outbox:
         self._blocked = False
         self._descriptor = -1
         self._sending: _Sending | None = None
+        self._disk_wait = DiskWait()
         self._closed = False
         sock = transport.get_extra_info("socket")
         is_plain = (
@@ -116,8 +121,8 @@ class Outbox:
                 self._transport.writelines(buffers)
                 return
             self.flush()
-            if sum(map(len, parts)) < SENDFILE_BYTES and not self._blocked:
-                self._write_joined_now(parts)
+            is_small = sum(map(len, parts)) < SENDFILE_BYTES
+            if is_small and not self._blocked and self._write_joined_now(parts):
                 return
         if not self._queue:
             self._queued_bytes = 0
@@ -127,16 +132,23 @@ class Outbox:
         if self._queue or self._paused:
             self._control_flow(parts)
 
-    def _write_joined_now(self, parts: list[Part]) -> None:
-        """Write a small response with file ranges, which is the most frequent response of Fetch."""
+    def _write_joined_now(self, parts: list[Part]) -> bool:
+        """Write a small response with file ranges, which is the most frequent response of Fetch.
+        Return False if a range has to come from the disk."""
+        buffers: list[Buffer] = []
         try:
-            data = b"".join(
-                [part.read() if isinstance(part, FileRange) else part for part in parts]
-            )
+            for part in parts:
+                if not isinstance(part, FileRange):
+                    buffers.append(part)
+                elif part.is_cached():
+                    buffers.append(part.read())
+                else:
+                    return False
         except (StorageError, OSError):
             self._transport.abort()
-            return
-        self._write(data)
+            return True
+        self._write(b"".join(buffers))
+        return True
 
     def _control_flow(self, added: list[Part]) -> None:
         """Hold `flow` when too much is queued; release it when the queue is empty."""
@@ -253,8 +265,12 @@ class Outbox:
                         if not self._send_file():
                             return
                         continue
-                    if len(part) > SLICE_BYTES:
-                        part, queue[0] = part.split(SLICE_BYTES)
+                    ready_bytes = self._ready_bytes(part.file, part.position, len(part))
+                    slice_bytes = min(ready_bytes, SLICE_BYTES)
+                    if not slice_bytes:
+                        break
+                    if slice_bytes < len(part):
+                        part, queue[0] = part.split(slice_bytes)
                     else:
                         queue.popleft()
                     data: Buffer = part.read()
@@ -322,11 +338,24 @@ class Outbox:
         sending = self._sending
         assert sending is not None
         try:
-            sending.step(self._descriptor)
+            while sending.left:
+                ready = self._ready_bytes(sending.file, sending.position, sending.left)
+                if not ready:
+                    return False
+                sending.step(self._descriptor, ready)
         except BlockingIOError:
             return False
         self._sending = None
         return True
+
+    def _ready_bytes(self, file: File, position: int, size: int) -> int:
+        """Return the number of bytes of a range that are not only on the disk. If it is 0, sending
+        continues when there are some."""
+        return self._disk_wait.ready_bytes(file, position, size, self._resume_ranges)
+
+    def _resume_ranges(self) -> None:
+        if not self._closed:
+            self._on_writable()
 
     def _on_writable(self) -> None:
         try:
@@ -351,20 +380,22 @@ def _memory_of(part: Part) -> int:
 
 
 class _Sending:
-    """A file range that is being sent."""
+    """A file range that is being sent. `left`: the number of bytes that are not sent yet."""
 
-    __slots__ = ("_end", "_position", "_range")
+    __slots__ = ("file", "left", "position")
 
     def __init__(self, file_range: FileRange) -> None:
-        self._range = file_range
-        self._position = file_range.position
-        self._end = file_range.position + len(file_range)
+        self.file = file_range.file
+        self.position = file_range.position
+        self.left = len(file_range)
 
-    def step(self, descriptor: int) -> None:
-        """Send until the end. Raises BlockingIOError if the socket is full."""
-        source = self._range.file.fileno()
-        while self._position < self._end:
-            sent = os.sendfile(descriptor, source, self._position, self._end - self._position)
+    def step(self, descriptor: int, size: int) -> None:
+        """Send `size` bytes. Raises BlockingIOError if the socket is full."""
+        source = self.file.fileno()
+        while size:
+            sent = os.sendfile(descriptor, source, self.position, size)
             if sent == 0:
-                raise StorageError("sendfile", self._range.file.path, "the file ended early")
-            self._position += sent
+                raise StorageError("sendfile", self.file.path, "the file ended early")
+            self.position += sent
+            self.left -= sent
+            size -= sent

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -36,6 +36,12 @@ class ReadOnlyFile:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+    def is_cached(self, position: int, size: int) -> bool:
+        return True
+
+    def prefetch(self, position: int, size: int, done: Callable[[], None]) -> None:
+        done()
 
     def append(self, buffer: Buffer) -> None:
         _refuse("append", self.path)

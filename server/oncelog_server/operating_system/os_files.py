@@ -1,7 +1,7 @@
 """The operating system's implementation of `Files`.
 
-Descriptors are in a bounded cache. `sync` and `remove` do their work in an executor, all other
-methods on the event loop.
+Descriptors are in a bounded cache. `sync`, `remove` and `prefetch` do their work in an executor,
+all other methods on the event loop.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from oncelog_server.operating_system.descriptors import (
     refused,
 )
 from oncelog_server.operating_system.file_modes import DIRECTORY_MODE, FILE_MODE
+from oncelog_server.operating_system.page_cache import Prefetches, Wanted, is_cached
 from oncelog_server.operating_system.removals import Removals
 from oncelog_server.storage.files import Buffer, Done, File, StorageError
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
@@ -31,6 +32,9 @@ _SYNC_GROUP: Final = 64
 # Maximum number of jobs that one call of `sync` has in the executor at once. The limit leaves
 # threads for other calls.
 _SYNCS_AT_ONCE: Final = 3
+# The page cache has the last bytes that this process has appended to files. No system call has to
+# look for them.
+_RECENT_BYTES: Final = 64 << 20
 _FULL_SYNC: Final = getattr(fcntl, "F_FULLFSYNC", None)
 
 
@@ -61,6 +65,7 @@ class OsFile:
     """A file. Its descriptor is opened on first use and may be closed between any two calls."""
 
     __slots__ = (
+        "_appended_at",
         "_close_wanted",
         "_cut_pending",
         "_descriptor",
@@ -69,6 +74,7 @@ class OsFile:
         "_new",
         "_pins",
         "_used",
+        "_written_from",
         "path",
         "size",
     )
@@ -76,6 +82,10 @@ class OsFile:
     def __init__(self, files: OsFiles, path: str, full_path: str, size: int) -> None:
         self.path = path
         self.size = size
+        # This handle has appended all bytes from here on.
+        self._written_from = size
+        # `OsFiles.appended_bytes` after the last append to this file.
+        self._appended_at = 0
         self._files = files
         self._full_path = full_path
         self._new = True  # until the file's directory entry is known to be durable
@@ -104,6 +114,8 @@ class OsFile:
             self._cut_back()
             raise refused("append", self.path, error, size) from None
         self.size += size
+        files = self._files
+        self._appended_at = files.appended_bytes = files.appended_bytes + size
 
     def _cut_back(self) -> None:
         """Remove a partly written batch from the end of the file. If this fails, the next append
@@ -118,12 +130,31 @@ class OsFile:
         except OSError as error:
             raise refused("read", self.path, error) from None
 
+    def is_cached(self, position: int, size: int) -> bool:
+        if position >= self._written_from:
+            # The bytes that were appended to this file and to others since the byte at `position`.
+            later = self.size - position + self._files.appended_bytes - self._appended_at
+            if later <= _RECENT_BYTES:
+                return True
+        return is_cached(self.fileno(), position, size)
+
+    def prefetch(self, position: int, size: int, done: Callable[[], None]) -> None:
+        wanted = Wanted(self.path, position, size)
+        self._files._prefetches.add(wanted, self._new_descriptor, done)
+
+    def _new_descriptor(self) -> int:
+        """Return a descriptor that the caller closes. Raises OSError."""
+        if self._descriptor >= 0:
+            return os.dup(self._descriptor)
+        return os.open(self._full_path, os.O_RDONLY)
+
     def truncate(self, size: int) -> None:
         try:
             os.ftruncate(self.fileno(), size)
         except OSError as error:
             raise refused("truncate", self.path, error) from None
         self.size = size
+        self._written_from = min(self._written_from, size)
         self._cut_pending = False
 
     def fileno(self) -> int:
@@ -193,6 +224,9 @@ class OsFiles:
         self._open: dict[OsFile, None] = {}
         self._shortage = Shortage(executor, call_on_loop)
         self._removals = Removals(executor, call_on_loop)
+        self._prefetches = Prefetches(executor, call_on_loop)
+        # Bytes appended to all files by this object.
+        self.appended_bytes = 0
 
     @property
     def open_descriptors(self) -> int:

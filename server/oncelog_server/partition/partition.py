@@ -458,6 +458,14 @@ class Partition:
             raise self._refused(error) from error
         return PartitionRead(self.high_watermark, stable, log.log_start_offset, records, aborted)
 
+    def cold_range(self, offset: int) -> FileRange | None:
+        """Return bytes that a read at `offset` would have to wait for, because they are only on the
+        disk. Return None if there are none that are known before the read."""
+        try:
+            return self._log.reader.cold_range(offset)
+        except (StorageError, CorruptLog):
+            return None  # the read fails in the same way
+
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
         """Return the largest epoch at or below `epoch`, and the end offset of that epoch. See
         `LeaderEpochs.end_offset_for`, also for an unknown epoch (OffsetForLeaderEpoch)."""

@@ -1,9 +1,10 @@
 """The interface of the disk. An implementation is injected into the packages that do no I/O of
 their own.
 
-Append and read are synchronous, because the page cache serves them. fsync and unlink are slow: they
-run outside of the event loop, which they never block, and call back when they end. `os_files` and
-the simulator's disk implement the interface.
+Append and read are synchronous, because the page cache serves them. fsync, unlink and the prefetch
+of bytes that are not in the page cache are slow: they run outside of the event loop, which they
+never block, and call back when they end. `os_files` and the simulator's disk implement the
+interface.
 """
 
 from __future__ import annotations
@@ -55,6 +56,16 @@ class File(Protocol):
 
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from `position`, fewer only at the end of the file."""
+        ...
+
+    def is_cached(self, position: int, size: int) -> bool:
+        """Return False if a read of these bytes would wait for the disk. The result is an estimate:
+        it may be True although some of the bytes are only on the disk."""
+        ...
+
+    def prefetch(self, position: int, size: int, done: Callable[[], None]) -> None:
+        """Read bytes into the page cache outside of the event loop. After that, call `done` in the
+        loop. Errors are left to the reads that follow. The range may exceed the file."""
         ...
 
     def truncate(self, size: int) -> None: ...

@@ -70,6 +70,12 @@ class MemoryFile:
         self._files.before_read(self.path)
         return bytes(node.data[position : position + size])
 
+    def is_cached(self, position: int, size: int) -> bool:
+        return self.path not in self._files.cold
+
+    def prefetch(self, position: int, size: int, done: Callable[[], None]) -> None:
+        self._files.prefetch(self.path, done)
+
     def truncate(self, size: int) -> None:
         node = self._node("truncate")
         self._files.step("truncate", self.path)
@@ -90,7 +96,7 @@ class MemoryFile:
 
 class MemoryFiles:
     """The disk. `capacity` is the size of the whole disk in bytes. `settle` completes the
-    operations that end by an event: `sync` and `remove`."""
+    operations that end by an event: `sync`, `remove` and `prefetch`."""
 
     def __init__(self, *, capacity: int | None = None) -> None:
         self.capacity = capacity
@@ -104,6 +110,11 @@ class MemoryFiles:
         self.append_fault: AppendFault | None = None
         self.failing_syncs = 0
         self.failing_reads = ""
+        # The files with bytes that are only on the disk. A prefetch brings all bytes of a file,
+        # unless the memory is short.
+        self.cold: set[str] = set()
+        self.has_short_memory = False
+        self.prefetched: list[str] = []
 
     # Faults.
 
@@ -178,8 +189,18 @@ class MemoryFiles:
         if self.failing_reads and self.failing_reads in path:
             raise StorageError("read", path, IO_ERROR)
 
+    def prefetch(self, path: str, done: Callable[[], None]) -> None:
+        self.prefetched.append(path)
+
+        def end() -> None:
+            if not self.has_short_memory:
+                self.cold.discard(path)
+            done()
+
+        self.pending.append(end)
+
     def settle(self) -> None:
-        """Complete all syncs and removals in progress."""
+        """Complete all syncs, removals and prefetches in progress."""
         while self.pending:
             self.pending.pop(0)()
 

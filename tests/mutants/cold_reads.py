@@ -1,0 +1,121 @@
+"""Named mutants of reads of bytes that are only on the disk."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_CACHE: Final = "server/oncelog_server/operating_system/page_cache.py"
+_WAIT: Final = "server/oncelog_server/network/disk_wait.py"
+_COLD: Final = "server/oncelog_server/fetching/cold_ranges.py"
+_OF_CACHE: Final = ("tests/server/operating_system/test_page_cache.py",)
+_OF_WAIT: Final = ("tests/server/network/test_disk_wait.py",)
+_OF_FETCH: Final = ("tests/server/fetching/test_cold_ranges.py",)
+
+COLD_READ_MUTANTS: Final = (
+    Mutant(
+        "CD1",
+        "bytes between the first and the last of a range are not looked for",
+        _CACHE,
+        "range(position, last, _STRIDE)",
+        "range(position, position + 1, _STRIDE)",
+        _OF_CACHE,
+    ),
+    Mutant(
+        "CD2",
+        "a client that repeats its Fetch has the same bytes read again and again",
+        _CACHE,
+        "            pending.done.append(done)\n            return\n",
+        "            pending.done.append(done)\n",
+        _OF_CACHE,
+    ),
+    Mutant(
+        "CD3",
+        "prefetches take all threads of the fsyncs",
+        _CACHE,
+        "while self._waiting and self._running < PREFETCHES_AT_ONCE:",
+        "while self._waiting:",
+        _OF_CACHE,
+    ),
+    Mutant(
+        "CD4",
+        "bytes that were appended before a truncation count as recent",
+        "server/oncelog_server/operating_system/os_files.py",
+        "        self._written_from = min(self._written_from, size)\n",
+        "        self._written_from = 0\n",
+        _OF_CACHE,
+    ),
+    Mutant(
+        "CD5",
+        "the bytes of a response are read from the disk on the event loop",
+        _WAIT,
+        "            if not step.is_cached():\n",
+        "            if False:\n",
+        _OF_WAIT,
+    ),
+    Mutant(
+        "CD6",
+        "with too little memory for the page cache, a response waits forever",
+        _WAIT,
+        "        self._is_waiting = False\n        self._know(step)\n",
+        "        self._is_waiting = False\n",
+        _OF_WAIT,
+    ),
+    Mutant(
+        "CD7",
+        "a response that has waited for the disk is never completed",
+        _WAIT,
+        "        self._is_waiting = False\n        self._know(step)\n",
+        "        self._know(step)\n",
+        _OF_WAIT,
+    ),
+    Mutant(
+        "CD8",
+        "a small response with cold records is read from the disk on the event loop",
+        "server/oncelog_server/network/outbox.py",
+        "                elif part.is_cached():\n",
+        "                elif True:\n",
+        _OF_WAIT,
+    ),
+    Mutant(
+        "CD9",
+        "a Fetch looks for the position of cold records on the event loop",
+        "server/oncelog_server/log/segment.py",
+        "        return None if near.is_cached() else near\n",
+        "        return None\n",
+        _OF_FETCH,
+    ),
+    Mutant(
+        "CD10",
+        "a Fetch loads the index of an old segment on the event loop",
+        "server/oncelog_server/log/segment.py",
+        "                if not is_cached:\n",
+        "                if False:\n",
+        _OF_FETCH,
+    ),
+    Mutant(
+        "CD11",
+        "hot records wait for cold records of another partition",
+        "server/oncelog_server/fetching/fetch.py",
+        "        if result.size < min_bytes and not result.is_urgent:\n",
+        "        if not result.is_urgent:\n",
+        _OF_FETCH,
+    ),
+    Mutant(
+        "CD12",
+        "one Fetch of thousands of cold partitions fills the disk's queue",
+        _COLD,
+        "        if len(self.ranges) < MOST_RANGES:\n",
+        "        if True:\n",
+        _OF_FETCH,
+    ),
+    Mutant(
+        "CD13",
+        "a cold partition returns a record although its bytes are only on the disk",
+        "server/oncelog_server/fetching/read.py",
+        "                left, is_first = 0, False\n",
+        "                left = 0\n",
+        _OF_FETCH,
+    ),
+)
