@@ -225,6 +225,14 @@ SETTING_WITHOUT_EFFECT = Difference(
     source="a dynamic setting must change the running broker",
 )
 
+CROSSED_LAGS_OF_COMPACTION = Difference(
+    case="IncrementalAlterConfigs of a broker with log.cleaner.min.compaction.lag.ms above "
+    "log.cleaner.max.compaction.lag.ms",
+    kafka=ErrorCode.NONE,
+    oncelog=ErrorCode.INVALID_REQUEST,
+    source="Kafka compares the two settings only when a topic has settings of its own, and then "
+    "refuses each such topic",
+)
 SETTING_THAT_IS_NO_NUMBER = Difference(
     case="IncrementalAlterConfigs with min.cleanable.dirty.ratio=NaN",
     kafka=ErrorCode.NONE,

@@ -24,6 +24,7 @@ from oncelog_protocol.messages.describe_configs import (
 )
 from tests.conformance.conftest import Target
 from tests.conformance.differences import (
+    CROSSED_LAGS_OF_COMPACTION,
     SETTING_THAT_IS_NO_NUMBER,
     SETTINGS_OF_A_GROUP,
     UNKNOWN_OPERATION_ON_A_TOPIC,
@@ -155,12 +156,22 @@ def replace(
     return outcome(wire.call(request).responses[0])
 
 
-def create(wire: Wire, name: str, own: dict[str, str | None], *, validate_only: bool) -> Outcome:
+def create(
+    wire: Wire, name: str, own: dict[str, str | None], *, validate_only: bool
+) -> tuple[Outcome, set[tuple[str, str, int]]]:
+    """Return the outcome, and the settings of the response with their sources."""
     entries = [CreatableTopicConfig(*entry) for entry in own.items()]
     request = CreateTopicsRequest(
         [CreatableTopic(name, 1, 1, configs=entries)], validate_only=validate_only
     )
-    return outcome(wire.call(request).topics[0])
+    (result,) = wire.call(request).topics
+    shown = {
+        (config.name, config.value, config.config_source)
+        for config in result.configs or ()
+        # A new cluster of Kafka has a value for all brokers (KIP-966).
+        if config.name != "min.insync.replicas"
+    }
+    return outcome(result), shown
 
 
 def described(wire: Wire, kind: int, name: str, keys: list[str] | None = None) -> Any:
@@ -198,7 +209,7 @@ def settings_of_topics(wire: Wire, topic: str) -> list[str]:
 def test_random_changes_of_a_topic(wires: tuple[Wire, Wire], name: str, seed: int) -> None:
     rng = random.Random(seed)
     for wire in wires:
-        assert create(wire, name, {}, validate_only=False)[0] == "NONE"
+        assert create(wire, name, {}, validate_only=False)[0][0] == "NONE"
     theirs = wires[0]
     wait_until(lambda: described(theirs, TOPIC, name)[1], "the topic is in Kafka's metadata")
     names = settings_of_topics(theirs, name)
@@ -224,6 +235,13 @@ def test_random_changes_of_a_topic(wires: tuple[Wire, Wire], name: str, seed: in
             check_same(wires, change, TOPIC, name, wanted, validate_only=only)
         wait_until(same_settings, f"the same settings after {kind} {key, operation, value}")
     check_same(wires, described, TOPIC, name, ["flush.ms", "cleanup.policy", "nosuch"])
+
+
+def test_the_response_to_a_creation_has_the_text_of_a_setting(
+    wires: tuple[Wire, Wire], name: str
+) -> None:
+    own = {"retention.ms": " +7 ", "min.cleanable.dirty.ratio": "1e-5", "preallocate": "TRUE"}
+    check_same(wires, create, name, own, validate_only=True)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -270,6 +288,16 @@ def test_each_setting_of_a_broker_is_described(wires: tuple[Wire, Wire]) -> None
     for name, ((_, kind, _), (_, sensitive), _) in theirs.items():
         (_, our_kind, _), (_, our_sensitive), _ = ours[name]
         assert (our_kind, our_sensitive) == (kind, sensitive), name
+
+
+def test_lags_of_compaction_of_a_broker_that_cross(target: Target, wire: Wire) -> None:
+    wanted: Changes = [
+        ("log.cleaner.min.compaction.lag.ms", SET, "12"),
+        ("log.cleaner.max.compaction.lag.ms", SET, "5"),
+    ]
+    for broker in ("1", ""):
+        code, _ = change(wire, BROKER, broker, wanted, validate_only=True)
+        assert code == CROSSED_LAGS_OF_COMPACTION.expected(target.name)
 
 
 def test_a_setting_is_no_nan(target: Target, wire: Wire, topic: str) -> None:

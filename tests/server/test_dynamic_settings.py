@@ -248,6 +248,7 @@ async def test_the_limits_of_a_listener_change_while_the_broker_runs(tmp_path: P
         assert [(found.value, found.source) for found in shown[of_listener].synonyms] == [
             ("1", ConfigSource.DYNAMIC_BROKER),
             ("8", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            ("10000", ConfigSource.DEFAULT),
         ]
         assert [row.name for row in describe_defaults(broker.settings)] == [of_listener]
     async with started(tmp_path) as broker:
@@ -354,6 +355,7 @@ async def test_the_network_threads_of_a_listener_are_kept_without_effect(tmp_pat
         assert [(found.value, found.source) for found in shown[name].synonyms] == [
             ("4", ConfigSource.DYNAMIC_BROKER),
             ("5", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            ("3", ConfigSource.DEFAULT),
         ]
         await alter_to(broker, "1", {})
         await until(lambda: broker.settings.dynamic == {})

@@ -159,8 +159,15 @@ def _created(
     own = tuple(topic.settings.items())
     configs = described.get(own)
     if configs is None:
+        # As in Kafka, a value of the request has its text.
         configs = described[own] = [
-            CreatableTopicConfigs(row.name, row.value, row.read_only, row.source, False)
+            CreatableTopicConfigs(
+                row.name,
+                topic.settings.get(row.name, row.value),
+                row.read_only,
+                row.source,
+                False,
+            )
             for row in describe_topic(services.settings, topic.settings)
         ]
     result.configs = configs

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import IntEnum
+from itertools import dropwhile
 
 import msgspec
 
 from oncelog_server.settings.accepted import ACCEPTED
 from oncelog_server.settings.listener_settings import PREFIX as LISTENER_PREFIX
+from oncelog_server.settings.listener_settings import listener_setting
 from oncelog_server.settings.model import HONOURED, Settings
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.table import (
@@ -89,21 +91,19 @@ def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
 
     for name, row in HONOURED.items():
         value: SettingValue = getattr(settings, row.attribute)
-        synonyms = _broker_synonyms(settings, *_synonym_names(name)) if value is not None else []
+        synonyms = _synonyms(settings, name, *_others(name))
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
         text = format_value(row.kind, value)
         read_only = name not in DYNAMIC
         yield SettingDescription(name, text, row.kind, source, read_only, row.doc, tuple(synonyms))
     for row in THROTTLES.values():
-        synonyms = _dynamic_synonyms(settings, row)
+        synonyms = _synonyms(settings, row.name)
         if synonyms:
             yield _dynamic(row, synonyms)
     for name in dict.fromkeys((*settings.dynamic, *settings.dynamic_defaults)):
         limit = dynamic_row(name) if name.startswith(LISTENER_PREFIX) else None
         if limit is not None:
-            # Kafka calls these read-only too, although they can change.
-            found = _dynamic(limit, _dynamic_synonyms(settings, limit))
-            yield msgspec.structs.replace(found, read_only=True)
+            yield _dynamic(limit, _synonyms(settings, name, *_others(name)))
     for name, other in (*ACCEPTED.items(), *REFUSED.items()):
         yield _unhonoured(settings, other, THREAD_COUNTS.get(name))
 
@@ -114,12 +114,7 @@ def _unhonoured(
     """Return the description of a setting without effect. `dynamic` is its row if it can change."""
     name = other.name
     effect = "Refused, except with this value" if name in REFUSED else "Accepted without effect"
-    given = None if other.kind is Kind.PASSWORD else settings.given.get(name)
-    synonyms = [] if dynamic is None else _dynamic_synonyms(settings, dynamic)
-    if name in settings.given:
-        synonyms.append(Synonym(name, given, ConfigSource.STATIC_BROKER))
-    if other.default is not None:
-        synonyms.append(Synonym(name, other.default, ConfigSource.DEFAULT))
+    synonyms = _synonyms(settings, name)
     value = synonyms[0].value if synonyms else None
     if value is not None:
         row = Setting(name, other.kind, None, "")
@@ -141,61 +136,67 @@ def describe_defaults(settings: Settings) -> Iterator[SettingDescription]:
     """Yield the dynamic settings of all brokers."""
     from oncelog_server.settings.dynamic import dynamic_row
 
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     for name in settings.dynamic_defaults:
         row = dynamic_row(name)
         assert row is not None
-        yield _dynamic(row, _dynamic_synonyms(settings, row)[-1:])
+        shown = _synonyms(settings, name, *_others(name))
+        yield _dynamic(row, [synonym for synonym in shown if synonym.source is source])
 
 
 def _dynamic(row: Setting, synonyms: list[Synonym]) -> SettingDescription:
     first = synonyms[0]
+    # As in Kafka, the settings of a listener are called read-only, although they can change.
+    read_only = row.name.startswith(LISTENER_PREFIX)
     return SettingDescription(
-        row.name, first.value, row.kind, first.source, False, row.doc, tuple(synonyms)
+        row.name, first.value, row.kind, first.source, read_only, row.doc, tuple(synonyms)
     )
 
 
-def _synonym_names(name: str) -> tuple[str, ...]:
-    """Return the name, and the settings that apply if it is not set, in their order."""
-    row = HONOURED[name]
-    names = SYNONYMS.get(row.topic or "", (name,))
-    return names if names[0] == name else (name,)
+def _others(name: str) -> tuple[str, ...]:
+    """Return the settings that apply if a setting of the broker has no value. They may include the
+    setting itself."""
+    own = listener_setting(name)
+    if own is not None:
+        return (own.name,)
+    row = HONOURED.get(name)
+    return SYNONYMS.get(row.topic or "", ()) if row is not None else ()
 
 
 def _synonyms_of_topic(settings: Settings, name: str) -> list[Synonym]:
-    """Return the synonyms of a topic setting in the settings of the broker. As in Kafka, a setting
-    of lower precedence is one only if the first setting has a value."""
-    if name in SYNONYMS:
-        first, *_ = names = SYNONYMS[name]
-        synonyms = _broker_synonyms(settings, *names)
-        return synonyms if synonyms and synonyms[0].name == first else []
-    refused = REFUSED.get(f"log.{name}")
-    if refused is None:
-        return []
-    return [Synonym(refused.name, refused.default, ConfigSource.DEFAULT)]
+    """Return the synonyms of a topic setting in the settings of the broker."""
+    names = SYNONYMS.get(name, (f"log.{name}",) if f"log.{name}" in REFUSED else ())
+    return _synonyms(settings, *names) if names else []
 
 
-def _broker_synonyms(settings: Settings, *names: str) -> list[Synonym]:
-    """Return the synonyms of these settings. For each setting, they begin with the value in force
-    and end with the default. As in Kafka, a value that was set has its text."""
-    synonyms = []
-    for name in names:
-        row = HONOURED[name]
-        synonyms += _dynamic_synonyms(settings, row)
-        if name in settings.given:
-            text = None if row.kind is Kind.PASSWORD else settings.given[name]
-            synonyms.append(Synonym(name, text, ConfigSource.STATIC_BROKER))
-        if row.default is not None:
-            default = format_value(row.kind, row.default)
-            synonyms.append(Synonym(name, default, ConfigSource.DEFAULT))
-    return synonyms
+def _synonyms(settings: Settings, first: str, *others: str) -> list[Synonym]:
+    """Return the values of the setting `first`, and those that apply if it has none, in the order
+    of their sources. As in Kafka, they begin with a value of `first`: without one, there are no
+    synonyms."""
+    names = others if first in others else (first, *others)
+    found = [synonym for name in names for synonym in _own_synonyms(settings, name)]
+    found.sort(key=lambda synonym: synonym.source)
+    return list(dropwhile(lambda synonym: synonym.name != first, found))
 
 
-def _dynamic_synonyms(settings: Settings, row: Setting) -> list[Synonym]:
-    return [
-        Synonym(row.name, texts[row.name], source)
-        for texts, source in (
-            (settings.dynamic, ConfigSource.DYNAMIC_BROKER),
-            (settings.dynamic_defaults, ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        )
-        if row.name in texts
-    ]
+def _own_synonyms(settings: Settings, name: str) -> list[Synonym]:
+    """Return the values of a setting, the one in force first and the default last. As in Kafka, a
+    value that was set has its text."""
+    found = []
+    if name in settings.dynamic:
+        found.append(Synonym(name, settings.dynamic[name], ConfigSource.DYNAMIC_BROKER))
+    if name in settings.dynamic_defaults:
+        text = settings.dynamic_defaults[name]
+        found.append(Synonym(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER))
+    row = HONOURED.get(name) or ACCEPTED.get(name) or REFUSED.get(name)
+    if row is None:
+        return found
+    if name in settings.given:
+        given = None if row.kind is Kind.PASSWORD else settings.given[name]
+        found.append(Synonym(name, given, ConfigSource.STATIC_BROKER))
+    if row.default is not None:
+        # The default of a setting without effect is a text already.
+        default = row.default if isinstance(row, Unhonoured) else None
+        default = default or format_value(row.kind, row.default)
+        found.append(Synonym(name, default, ConfigSource.DEFAULT))
+    return found

@@ -105,3 +105,37 @@ def test_a_setting_of_lower_precedence_is_a_synonym_only_below_the_first() -> No
     assert found["local.retention.ms"].synonyms == (
         Synonym("log.local.retention.ms", "-2", ConfigSource.DEFAULT),
     )
+
+
+def test_the_synonyms_of_a_setting_are_in_the_order_of_their_sources() -> None:
+    """Those of a setting of a listener include those of the broker's setting."""
+    assignments = ["log.retention.minutes=5", "log.retention.hours=1", "num.network.threads=4"]
+    settings = load_settings(assignments=assignments).settings
+    name = "listener.name.plaintext.num.network.threads"
+    own = {"num.network.threads": "6", "log.retention.ms": "7"}
+    changed = in_force(settings, own, {name: "5", "num.network.threads": "8"})
+    found = {entry.name: entry for entry in describe_broker(changed)}
+
+    def shown(name: str) -> list[tuple[str, str | None, int]]:
+        synonyms = found[name].synonyms
+        return [(synonym.name, synonym.value, synonym.source) for synonym in synonyms]
+
+    # The broker's own number is left out, because it comes before the first of the listener.
+    assert shown(name) == [
+        (name, "5", 3),
+        ("num.network.threads", "8", 3),
+        ("num.network.threads", "4", 4),
+        ("num.network.threads", "3", 5),
+    ]
+    assert found[name].read_only
+    hours = [("log.retention.hours", "1", 4), ("log.retention.hours", "168", 5)]
+    minutes = [("log.retention.minutes", "5", 4), *hours]
+    assert shown("log.retention.ms") == [("log.retention.ms", "7", 2), *minutes]
+    assert shown("log.retention.minutes") == minutes
+    assert shown("log.retention.hours") == hours
+    (own_default,) = [entry for entry in describe_defaults(changed) if entry.name == name]
+    assert own_default.read_only
+    assert [(synonym.name, synonym.value) for synonym in own_default.synonyms] == [
+        (name, "5"),
+        ("num.network.threads", "8"),
+    ]
