@@ -165,6 +165,26 @@ def test_a_session_says_only_what_changed(wire: Wire, topic: str) -> None:
     assert incremental(4).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
+def test_a_partition_that_is_fetched_and_forgotten_is_forgotten(wire: Wire, topic: str) -> None:
+    """If the session ends with it, the response is as without a session."""
+    for partition in (0, 1):
+        produce(wire, topic, build_batch(records()), partition=partition)
+    request = FetchRequest(session_epoch=0, topics=[place(topic, (0, 0))])
+    session = wire.call(request, 12).session_id
+    found = []
+    for epoch, partition in ((1, 1), (2, 0)):
+        request = FetchRequest(
+            session_id=session,
+            session_epoch=epoch,
+            topics=[place(topic, (partition, 0))],
+            forgotten_topics_data=[ForgottenTopic(topic=topic, partitions=[partition])],
+        )
+        response = wire.call(request, 12)
+        fetched = [part.partition_index for row in response.responses for part in row.partitions]
+        found.append((response.session_id == session, fetched))
+    assert found == [(True, [0]), (False, [0])]
+
+
 def test_a_fetch_waits_for_records(target: Target, wire: Wire, topic: str) -> None:
     """With min_bytes 1 the first record ends the wait. Without records, `max_wait_ms` ends it."""
     request = FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[place(topic, (0, 0))])

@@ -118,15 +118,16 @@ class FetchSessions:
             raise Refused(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         self._use(session, now_ms)
         session.epoch = 1 if session.epoch == _MAX_INT32 else session.epoch + 1
+        for partition in wanted:
+            _update(session, partition)
+        # As in Kafka, a partition that the request also names as forgotten is forgotten.
         for key in forgotten:
             session.partitions.pop(key, None)
             if session.unread is not None:
                 session.unread.forget(key)
-        for partition in wanted:
-            _update(session, partition)
         if not session.partitions:
             self.forget(session.id)
-            return FetchScope([])
+            return FetchScope(wanted)
         unread = session.unread
         read = list(session.partitions.values()) if unread is None else unread.rows()
         return FetchScope(read, session, is_incremental=True)

@@ -139,6 +139,15 @@ def test_a_session_without_partitions_ends() -> None:
     assert (scope.session_id, indexes(scope), len(broker.sessions)) == (0, [], 0)
 
 
+def test_a_partition_that_is_fetched_and_forgotten_is_forgotten() -> None:
+    broker = Broker()
+    broker.fetch(0, 0, 0)
+    assert indexes(broker.fetch(1, 1, 4, forgotten=[4])) == [0]
+    # The session ends, and the response has the partition of the request.
+    scope = broker.fetch(1, 2, 0, forgotten=[0])
+    assert (scope.session_id, indexes(scope), len(broker.sessions)) == (0, [0], 0)
+
+
 def test_a_reader_without_partitions_takes_no_slot() -> None:
     broker = Broker()
     assert broker.fetch(0, 0).session_id == 0
