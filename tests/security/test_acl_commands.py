@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from oncelog.testing.wire import Wire
+from oncelog_protocol.errors import ErrorCode
 from oncelog_server.settings.security import STANDARD_AUTHORIZER
 from tests.client.cli.conftest import CommandLine
 from tests.harness.certificates import Certificates
+from tests.harness.writing import batch, new_identity, produce
 from tests.security.secured_broker import PASSWORD, USER, SecuredOncelog
 
 EXPLAIN = (
@@ -117,6 +120,48 @@ def test_the_doctor_names_the_right_that_each_check_lacks(
         for check, right in (("settings", "DESCRIBE_CONFIGS"), ("disk", "DESCRIBE")):
             needed = f"this needs {right} on CLUSTER kafka-cluster, which User:{USER} does not have"
             assert needed in found[check]
+
+
+def test_an_open_transaction_of_a_hidden_id_is_not_called_hanging(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    """A coordinator knows the transaction. The user may not describe its transactional id, so the
+    brokers do not list it."""
+    with alice_and_operator(tmp_path, certificates) as (alice, by_alice, operator):
+        nothing = alice.call("txn", "blocking", *by_alice).output
+        needed = f"this needs DESCRIBE on TOPIC, which User:{USER} has for no topic"
+        assert f"no open transaction is visible: {needed}" in nothing
+        operator.create("t")
+        allow = ("acls", "add", "--allow", f"User:{USER}", "--topic", "t", "--operation", "read")
+        operator.text(*allow)
+        nothing = alice.call("txn", "blocking", *by_alice).output
+        assert f"in 1 topic that User:{USER} may describe" in nothing
+        with Wire(operator.address) as wire:
+            producer = new_identity(wire, "secret-id")
+            sent = produce(wire, "t", batch(producer, 0), producer=producer)
+            assert sent.error_code == ErrorCode.NONE
+            text = " ".join(alice.text("txn", "blocking", *by_alice).split())
+            (row,) = alice.json("txn", "blocking", *by_alice)
+            hanging = alice.call(
+                "transactions",
+                "find-hanging",
+                "--topic",
+                "t",
+                "--max-transaction-timeout",
+                "0",
+                *by_alice,
+            )
+            aborting = str(producer.producer_id)
+            refused = alice.refused("txn", "blocking", "--abort", aborting, *by_alice)
+        assert "this user does not see its transactional id" in text
+        assert "DESCRIBE on its TRANSACTIONAL_ID" in text
+        assert "Hanging" not in text
+        assert "abort" not in text
+        assert row["state"] == "Not visible"
+        assert "no hanging transactions" in hanging.output
+        assert "DESCRIBE on TRANSACTIONAL_ID" in hanging.output
+        assert "Nothing was aborted" in refused
+        assert "Ongoing" in operator.text("txn", "blocking")
 
 
 def test_each_command_about_another_resource_names_the_missing_right(

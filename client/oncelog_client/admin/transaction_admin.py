@@ -71,6 +71,13 @@ class TransactionAdmin:
             self._cluster, request, group_id, self._timeout_ms
         )
 
+    async def may_write_markers(self) -> bool:
+        """Return True if this client may abort transactions without their coordinators: if it has
+        ALTER or CLUSTER_ACTION on the cluster."""
+        from oncelog_client.admin import cluster_rights
+
+        return await cluster_rights.may_write_markers(self._cluster, self._timeout_ms)
+
     @needs("DESCRIBE")
     async def describe_transactions(
         self, transactional_ids: Iterable[str]

@@ -34,6 +34,7 @@ from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import TopicPartition
 
 HANGING: Final = "Hanging"
+NOT_VISIBLE: Final = "Not visible"
 EMPTY: Final = "Empty"
 _COMMAND: Final = "oncelog "
 COLUMNS: Final = (
@@ -133,12 +134,11 @@ def blocking(
         how = ask(lambda admin: _abort(admin, topic, aborted, include_two_phase=include_two_phase))
         show(ABORT_COLUMNS, [(aborted, how)], output=output)
         return
-    found = ask(lambda admin: _found(admin, topic))
+    found, where = ask(lambda admin: _found_where(admin, topic))
     if for_people(output) and found:
         width = terminal_width() if output == "table" and sys.stdout.isatty() else sys.maxsize
         say("\n\n".join(_entry(same, topic, width) for same in _by_transaction(found)))
     else:
-        where = f"in {topic}" if topic else "in any topic"
         show(COLUMNS, map(_row, found), output=output, empty=f"no open transaction {where}")
 
 
@@ -147,8 +147,27 @@ async def _places(admin: Admin, topic: str | None) -> list[TopicPartition]:
     return await partitions_of(admin, topics)
 
 
-async def _found(admin: Admin, topic: str | None) -> list[Blocking]:
-    found = await open_transactions(admin, await _places(admin, topic))
+async def _found_where(admin: Admin, topic: str | None) -> tuple[list[Blocking], str]:
+    """Return the open transactions and the place of the search, for people. Without a topic, these
+    are the topics that the client may describe."""
+    places = await _places(admin, topic)
+    found = await _found(admin, places)
+    if topic is not None:
+        return found, f"in {topic}"
+    if not admin.config.has_tls and not admin.config.has_sasl:
+        return found, "in any topic"
+    from oncelog_client.core.own_principal import own_principal
+
+    principal = own_principal(vars(admin.config))
+    client = principal or "the principal of this client"
+    if not places:
+        return found, f"is visible: this needs DESCRIBE on TOPIC, which {client} has for no topic"
+    number = len({place.topic for place in places})
+    return found, f"in {count_text(number, 'topic')} that {client} may describe"
+
+
+async def _found(admin: Admin, places: list[TopicPartition]) -> list[Blocking]:
+    found = await open_transactions(admin, places)
     if not found:
         return []
     ends = await admin.list_offsets({transaction.place: "latest" for transaction in found})
@@ -193,12 +212,18 @@ def _row(found: Blocking) -> Sequence[Any]:
     producer, known = transaction.producer, transaction.description
     return (
         *(*transaction.place, transaction.start_offset, known and known.transactional_id),
-        *(producer.producer_id, producer.producer_epoch, known.state if known else HANGING),
+        *(producer.producer_id, producer.producer_epoch, _state_name(transaction)),
         *(known and known.client_id, known and known.client_address, known and known.principal),
         found.age_ms,
         *(found.held_records, producer.held_bytes, known and known.time_left_ms),
         *(known and known.is_two_phase, [waiting.group for waiting in found.groups]),
     )
+
+
+def _state_name(transaction: OpenTransaction) -> str:
+    if transaction.description is not None:
+        return transaction.description.state
+    return HANGING if transaction.is_hanging else NOT_VISIBLE
 
 
 def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
@@ -267,6 +292,8 @@ def _labelled(label: str, texts: Sequence[str], width: int) -> list[str]:
 def _state(found: Blocking) -> str:
     known = found.transaction.description
     age = duration_text(found.age_ms)
+    if found.transaction.may_be_hidden:
+        return f"Open, last record {age} ago; this user does not see its transactional id"
     if known is None:
         return f"{HANGING}, last record {age} ago; its coordinator does not know it"
     if known.state != OPEN:
@@ -316,6 +343,8 @@ def _ending(same: list[Blocking], topic: str | None) -> list[str]:
     the operator's, return the command that shows the transaction."""
     found = same[0]
     known, place = found.transaction.description, found.transaction.place
+    if found.transaction.may_be_hidden:
+        return ["as a user with DESCRIBE on its TRANSACTIONAL_ID: oncelog txn blocking"]
     if known is None and len(same) > 1:
         where = f"{quote(topic)} " if topic else ""
         return [
@@ -354,6 +383,11 @@ async def _abort(admin: Admin, topic: str | None, name: str, *, include_two_phas
     ]
     if not chosen:
         raise Failed(f"{name} has no open transaction in {topic or 'any topic'}")
+    if any(transaction.may_be_hidden for transaction in chosen):
+        raise Failed(
+            f"producer {name} may be of a transactional id that this user does not see: this needs"
+            " DESCRIBE on its TRANSACTIONAL_ID. Nothing was aborted"
+        )
     if not include_two_phase:
         for transaction in chosen:
             if transaction.description is not None:

@@ -14,7 +14,7 @@ from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.names import INT32_MAX, NAME
 from oncelog_client.cli.options import connection_options, output_option
-from oncelog_client.cli.output import Column, show
+from oncelog_client.cli.output import Column, note, show
 from oncelog_client.cli.transaction_options import broker_option, partition_option
 from oncelog_client.errors import KafkaError, RetriableError
 from oncelog_client.io.clock import wall_ms
@@ -23,6 +23,10 @@ from oncelog_protocol.errors import ErrorCode
 
 # The default of transaction.max.timeout.ms.
 MAX_TIMEOUT_MINUTES: Final = 15
+NOT_VISIBLE: Final = (
+    "This user may not describe all transactional ids, so a coordinator may know them: this needs"
+    " DESCRIBE on TRANSACTIONAL_ID"
+)
 COLUMNS: Final = (
     Column("Topic", "id"),
     Column("Partition", "count"),
@@ -38,11 +42,18 @@ COLUMNS: Final = (
 class OpenTransaction(NamedTuple):
     """A transaction with records in a partition and without a marker. `description` is the
     coordinator's. It is None for a hanging transaction: no coordinator will write the missing
-    marker."""
+    marker. It is also None if `may_be_hidden`: this client may not describe every transactional id,
+    so that a coordinator may know the transaction."""
 
     place: TopicPartition
     producer: ProducerState
     description: TransactionDescription | None = None
+    may_be_hidden: bool = False
+
+    @property
+    def is_hanging(self) -> bool:
+        """Return True if no coordinator knows the transaction."""
+        return self.description is None and not self.may_be_hidden
 
     @property
     def start_offset(self) -> int:
@@ -54,7 +65,8 @@ async def open_transactions(
     admin: TransactionAdmin, places: Iterable[TopicPartition], broker_id: int | None = None
 ) -> list[OpenTransaction]:
     """Return the open transactions, sorted by partition and start offset. Each has its
-    coordinator's description, which is None for a hanging transaction."""
+    coordinator's description, which is None for a hanging transaction and for one with a
+    transactional id that the client may not describe."""
     found = await _in_partitions(admin, places, broker_id)
     described = await describe_by_producer(
         admin, {transaction.producer.producer_id for transaction in found}
@@ -79,6 +91,10 @@ async def open_transactions(
         suspects = [
             suspect for suspect in suspects if (suspect.place, suspect.start_offset) in still_open
         ]
+    if suspects and not await admin.may_write_markers():
+        # The list of transactional ids has only those that the client may describe. Only to a
+        # client that may end a hanging transaction, a broker reports that it left ids out.
+        suspects = [suspect._replace(may_be_hidden=True) for suspect in suspects]
     return sorted(
         (*known, *suspects), key=lambda transaction: (transaction.place, transaction.start_offset)
     )
@@ -181,7 +197,11 @@ def find_hanging(
             places = await _on_broker(admin, broker_id)
         return await open_transactions(admin, places, broker_id)
 
-    rows = rows_of(ask(call), max_transaction_timeout)
+    found = ask(call)
+    if hidden := {each.producer.producer_id for each in found if each.may_be_hidden}:
+        ids = ", ".join(map(str, sorted(hidden)))
+        note(f"not shown: open transactions of producer {ids}. {NOT_VISIBLE}")
+    rows = rows_of((each for each in found if not each.may_be_hidden), max_transaction_timeout)
     show(COLUMNS, rows, output=output, empty="no hanging transactions")
 
 

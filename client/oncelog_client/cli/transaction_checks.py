@@ -22,12 +22,8 @@ async def transactions(admin: Admin, state: ClusterState) -> list[Row]:
     led = [place for place, info in state.partitions.items() if info.leader is not None]
     waiting = await _held_back(admin, led)
     found = await open_transactions(admin, waiting) if waiting else []
-    hanging = sorted(
-        {_named(transaction) for transaction in found if transaction.description is None}
-    )
-    is_open = sorted(
-        {_named(transaction) for transaction in found if transaction.description is not None}
-    )
+    hanging = sorted({_named(transaction) for transaction in found if transaction.is_hanging})
+    is_open = sorted({_named(transaction) for transaction in found if not transaction.is_hanging})
     readers = await _waiting_groups(admin, set(waiting)) if waiting else []
     return [
         row_of(HANGING, PROBLEM, hanging, "oncelog txn blocking TOPIC shows how to end them"),

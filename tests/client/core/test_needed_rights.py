@@ -14,7 +14,7 @@ from oncelog_protocol.errors import ErrorCode
 # Calls that every principal may make: denied names are left out of the response.
 OPEN_TO_ALL = {
     *("start", "close", "list_topics", "hidden_topics", "list_groups", "list_transactions"),
-    *("describe_cluster", "describe_conditions"),
+    *("describe_cluster", "describe_conditions", "may_write_markers"),
 }
 # `force_terminate_transaction` calls `fence_producers`. The others act for a producer.
 OTHERS = {
