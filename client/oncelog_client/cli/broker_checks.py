@@ -85,7 +85,10 @@ async def unfinalized_features(admin: Admin, state: ClusterState) -> list[Row]:
         finalized = min(condition.features.get(name, 0) for condition in conditions)
         if finalized < supported:
             found.append(f"{name} is {finalized}, all brokers support {supported}")
-    to_do = "kafka-features.sh upgrade --feature NAME=LEVEL, when no broker will be downgraded"
+    to_do = (
+        "Apache Kafka's own kafka-features.sh upgrade --feature NAME=LEVEL, when no broker will be"
+        " downgraded"
+    )
     return [row_of("features not finalized", NOTICE, found, to_do)]
 
 

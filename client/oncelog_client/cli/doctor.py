@@ -230,7 +230,7 @@ async def _addresses(admin: Admin) -> AsyncIterator[Finding]:
             to_do = "use a newer broker, or do not use features that need these APIs"
             yield Finding(PROBLEM, name, f"does not speak {some(missing)}", to_do)
         elif not level:
-            to_do = "raise it with kafka-features.sh to 2 for KIP-890's protection"
+            to_do = "raise it with Apache Kafka's kafka-features.sh to 2 for KIP-890's protection"
             yield Finding(NOTICE, name, f"{TRANSACTION_VERSION} is {level}", to_do)
         else:
             found = f"{node.host}:{node.port}, {TRANSACTION_VERSION} {level}"

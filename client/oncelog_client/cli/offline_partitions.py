@@ -11,7 +11,9 @@ from oncelog_client.values import PartitionInfo, TopicPartition
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin, EligibleReplicas
 
-UNCLEAN: Final = "kafka-leader-election.sh --election-type unclean"
+UNCLEAN: Final = (
+    "python -m oncelog_client.kafka_tools kafka-leader-election.sh --election-type unclean"
+)
 # The advice for each kind of partition without a leader, in the order of the output.
 START: Final = "start the stopped brokers"
 OTHER_REPLICA: Final = (

@@ -79,10 +79,16 @@ def _standard_input() -> bytes:
 
 
 def _decoded(data: bytes, source: str) -> str:
-    """Return the text without the end of its line."""
+    """Return the text without the end of its line. Raises Failed for a text of several lines: a
+    login would take the first line, or all."""
     if len(data) > MOST_BYTES:
         raise Failed(f"{source} has more than {MOST_BYTES:,} bytes: it is no password")
     try:
-        return data.decode().removesuffix("\n").removesuffix("\r")
+        text = data.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
         raise Failed(f"{source} is not text in UTF-8") from None
+    if "\n" in text or "\r" in text:
+        raise Failed(
+            f"{source} has more than one line: a password is one line. Nothing was changed"
+        )
+    return text

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from oncelog_client.admin import Admin
 
 ADD_REPLICAS: Final = (
-    "add replicas with kafka-reassign-partitions.sh. New topics get default.replication.factor"
+    "add replicas with Apache Kafka's own kafka-reassign-partitions.sh. New topics get"
+    " default.replication.factor"
 )
 
 
@@ -28,7 +29,10 @@ async def single_replicas(admin: Admin, state: ClusterState) -> list[Row]:
 
 async def fewer_than_min_isr(admin: Admin, state: ClusterState) -> list[Row]:
     """Topics with fewer replicas than `min.insync.replicas`. As in Kafka, an acks=all request then
-    waits for all replicas, which are fewer copies than the setting says."""
+    waits for all replicas, which are fewer copies than the setting says. A single broker cannot
+    have more."""
+    if len(state.racks) == 1:
+        return [row_of(_FEWER, NOTICE, [], "")]
     factors = _replication_factors(state)
     minimums = await min_isrs(admin, set(factors))
     found = [
@@ -36,12 +40,13 @@ async def fewer_than_min_isr(admin: Admin, state: ClusterState) -> list[Row]:
         for name, number in factors.items()
         if number < minimums.get(name, 1)
     ]
-    return [row_of("topics with fewer replicas than min ISR", NOTICE, found, _MIN_ISR_ADVICE)]
+    return [row_of(_FEWER, NOTICE, found, _MIN_ISR_ADVICE)]
 
 
+_FEWER: Final = "topics with fewer replicas than min ISR"
 _MIN_ISR_ADVICE: Final = (
     "acks=all waits for fewer copies than min.insync.replicas says: lower it, or add replicas with"
-    " kafka-reassign-partitions.sh"
+    " Apache Kafka's own kafka-reassign-partitions.sh"
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from oncelog_client import Admin
+from oncelog_client import Admin, Producer
 from oncelog_client.cli import oncelog
 from oncelog_client.cli.doctor import SURPRISES
 from oncelog_client.cli.partition_checks import min_isrs
@@ -48,6 +48,21 @@ def test_a_cluster_in_order_is_all_ok(tmp_path: Path) -> None:
     assert {"Python", "packages", "connection", "broker 1", "Java"} <= {
         finding["check"] for finding in findings
     }
+
+
+def test_a_single_broker_with_transactions_gets_no_advice_to_add_replicas(tmp_path: Path) -> None:
+    """The internal topics of a single broker have one replica, and their min ISR stays Kafka's."""
+
+    async def transact(address: str) -> None:
+        async with Producer(address, transactional_id="billing") as producer:
+            await producer.init_transactions()
+            async with producer.transaction():
+                await producer.send("t", b"v")
+
+    with Oncelog(tmp_path, QUIET | {"auto.create.topics.enable": "true"}) as broker:
+        asyncio.run(transact(broker.address))
+        _, findings = examined(broker.address)
+    assert [finding for finding in findings if "replicas" in str(finding["to_do"])] == []
 
 
 def test_a_surprising_setting_is_a_notice_that_says_what_to_do(tmp_path: Path) -> None:

@@ -105,3 +105,27 @@ def test_at_a_terminal_the_password_is_asked_for_twice_and_not_shown(
     assert b"a-secret" not in printed
     command_line.settled(lambda rows: rows == [shown(name)], "users", "list", name)
     command_line.text("users", "remove", name)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_the_end_of_the_line_is_not_part_of_the_password(
+    command_line: CommandLine, name: str, tmp_path: Path, end: str
+) -> None:
+    path = tmp_path / "password"
+    path.write_bytes(f"pencil{end}".encode())
+    by_file = command_line.json("users", "add", name, "--password-file", str(path))
+    by_input = command_line.json("users", "add", name, lines=f"pencil{end}")
+    assert by_file == by_input == [{"user": name, "mechanism": "SCRAM-SHA-512", "result": "set"}]
+
+
+@pytest.mark.parametrize("text", ["one\ntwo\n", "one\n\n", "one\r\ntwo", "\none"])
+def test_a_password_of_several_lines_is_refused(
+    command_line: CommandLine, name: str, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "password"
+    path.write_bytes(text.encode())
+    said = command_line.refused("users", "add", name, "--password-file", str(path))
+    assert f"{path} has more than one line" in " ".join(said.split())
+    said = command_line.refused("users", "add", name, lines=text)
+    assert "standard input has more than one line" in " ".join(said.split())
+    assert "does not exist" in command_line.refused("users", "list", name)
