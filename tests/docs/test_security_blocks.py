@@ -21,6 +21,9 @@ from tests.harness.waiting import wait_until
 
 PAGE: Final = "security"
 PORT: Final = "9094"
+ADMIN: Final = "--command-config secrets/admin.properties"
+# The prefix of one of Kafka's names. The name alone is Kafka's own tool here.
+OURS: Final = "python -m oncelog_client.kafka_tools "
 FOLDER: Final = "/etc/oncelog/secrets"
 
 
@@ -67,9 +70,9 @@ def test_the_page_leads_to_a_broker_with_two_users(
 ) -> None:
     """The part with Kafka's own tool comes last, because it needs Java."""
     address = f"localhost:{port}"
-    certificates, users, start, rules, ours, java, another_user, another_certificate = blocks_of(
-        PAGE, "sh"
-    )
+    setup, later = blocks_of(PAGE, "sh")[:4], blocks_of(PAGE, "sh")[4:]
+    certificates, users, start, rules = setup
+    denial, ours, kafka_name, quotas, another_user, another_certificate = later
     settings, _ = blocks_of(PAGE, "properties")
     (program,) = blocks_of(PAGE, "python")
     program = program._replace(text=program.text.replace(PORT, str(port)))
@@ -84,25 +87,33 @@ def test_the_page_leads_to_a_broker_with_two_users(
     log = folder / "broker.log"
     assert "other users may read" not in log.read_text()
     run(rules.text)
+    run(denial.text)
     assert run(ours.text) == ours.printed
     assert run_python(program, address, folder) == program.printed
     assert error_of_a_record(folder, address, "orders") is None
     assert "access denied" not in log.read_text()
     assert error_of_a_record(folder, address, "bills") == "TOPIC_AUTHORIZATION_FAILED"
     wait_until(lambda: "access denied" in log.read_text(), "the broker logs the denied request")
+    limits = run(quotas.text)
+    assert "producer_byte_rate" in limits
     run(another_user.text)
+    changed = "--command-config secrets/bob.properties"
+    run(f"oncelog acls add --allow User:bob --operation read --topic orders {ADMIN}")
+    assert "orders" in run(f"oncelog topic list {changed}")
+    run(another_user.text.replace("user=bob", "user=alice"))
     run(another_certificate.text)
     wait_until(lambda: "certificates reloaded" in log.read_text(), "the broker reloads")
     assert run_python(program, address, folder) == program.printed
     for password in folder.glob("secrets/*.password"):
         assert password.read_text().strip() not in log.read_text()
     tools = request.getfixturevalue("tools")
-    run(f"PATH={tools}:$PATH\n{java.text}")
+    run(kafka_name.text)
+    run(f"PATH={tools}:$PATH\n{kafka_name.text.replace(OURS, '')}")
     read_all = ours.text[ours.text.index("oncelog consume") :].replace(
         "--group reports --from-beginning --max-messages 1", "--from-beginning -e"
     )
     assert sorted(run(read_all).splitlines()) == sorted(
-        ["first order", "second order", "third order", "third order", "order"]
+        ["first order", "second order", "second order", "third order", "third order", "order"]
     )
 
 
