@@ -177,9 +177,9 @@ async def connected(client: C, give_up_after: float, operation: str = "") -> Asy
         await client.start(timeout_ms=give_up_after * 1000, fail_fast=True)
     except RetriableError as error:
         found = _unreached(error, client.config, give_up_after)
-        raise NotConnected(found, _advice(_failures(error))) from error
+        raise NotConnected(found, advice_for(_failures(error))) from error
     except AuthenticationError as error:
-        raise NotConnected(error.message, _advice(error.failures)) from error
+        raise NotConnected(error.message, advice_for(error.failures)) from error
     try:
         yield client
     except AuthorizationError as error:
@@ -257,7 +257,7 @@ def connected_admin(
 
 def unreachable(error: RetriableError, config: ClientConfig, give_up_after: float) -> str:
     """Return an error text: the reason why each address was not reached, and advice."""
-    return _unreached(error, config, give_up_after) + _advice(_failures(error))
+    return _unreached(error, config, give_up_after) + advice_for(_failures(error))
 
 
 def _unreached(error: RetriableError, config: ClientConfig, give_up_after: float) -> str:
@@ -278,7 +278,8 @@ def _sentence(failure: ConnectFailure, give_up_after: float) -> str:
     return str(failure)
 
 
-def _advice(failures: Iterable[ConnectFailure]) -> str:
+def advice_for(failures: Iterable[ConnectFailure]) -> str:
+    """Return a sentence that says what to do, after a stop and a blank. It may be empty."""
     causes = {failure.cause for failure in failures}
     if causes == {ConnectCause.REFUSED}:
         local = all(failure.address[0] in LOOPBACK for failure in failures)

@@ -14,7 +14,7 @@ import click
 
 from oncelog_client.cli.options import parse_servers, setting_types, typed_settings
 from oncelog_client.cli.properties_file import PropertiesError, Property, parse_properties
-from oncelog_client.connect_failures import ConnectCause
+from oncelog_client.connect_failures import ConnectCause, ConnectFailure
 from oncelog_client.core.client_config import AdminConfig, admin_config
 from oncelog_client.core.security_settings import is_security
 from oncelog_client.errors import AuthenticationError, ConfigError, KafkaError, RetriableError
@@ -115,7 +115,8 @@ async def _start(cluster: Cluster, timeout_ms: int, first_call: str) -> None:
     await asyncio.wait({starting}, timeout=_SILENCE_S)
     if not starting.done():
         for failure in cluster.failures:
-            print_log("WARN", f"{failure}; trying again for {timeout_ms} ms", _CONNECTS)
+            text = await _explained(failure)
+            print_log("WARN", f"{text}; trying again for {timeout_ms} ms", _CONNECTS)
     try:
         await starting
     except AuthenticationError as error:
@@ -123,6 +124,20 @@ async def _start(cluster: Cluster, timeout_ms: int, first_call: str) -> None:
     except RetriableError as error:
         text = f"Timed out waiting for a node assignment. Call: {first_call}"
         raise JavaError(TIMEOUT, text) from error
+
+
+async def _explained(failure: ConnectFailure) -> str:
+    """Return the text of a failed connect. For a peer that closes the connection of a client
+    without TLS, find out if the peer speaks TLS."""
+    if failure.cause is not ConnectCause.CLOSED or failure.detail:
+        return str(failure)
+    from oncelog_client.cli.connecting import advice_for
+    from oncelog_client.io.peer_probe import speaks_tls
+
+    if not await speaks_tls(failure.address):
+        return str(failure)
+    found = ConnectFailure(failure.address, ConnectCause.TLS)
+    return f"{found}{advice_for([found])}"
 
 
 def _authentication_error(error: AuthenticationError) -> JavaError:

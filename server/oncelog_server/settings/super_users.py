@@ -83,9 +83,20 @@ def unreachable_super_users(settings: Settings, scram_users: ScramUsers) -> str:
             return ""
         texts = " and ".join(clients.text for clients in found)
         listeners.append(f"the clients of {listener.name} are {texts}")
-    return f"super.users={settings.super_users}: no client can be one of these, because " + (
-        ", ".join(listeners)
-    )
+    reason = f"no client can be one of these, because {', '.join(listeners)}"
+    return f"super.users={settings.super_users}: {reason}{_wrong_form(super_users)}"
+
+
+def _wrong_form(super_users: Collection[str]) -> str:
+    """Return a sentence about the form of principals that no client can have, "" if there are
+    none."""
+    wrong = [principal for principal in super_users if not principal.startswith(_USER)]
+    if wrong:
+        return f". {wrong[0]!r} has another type: a principal begins with {_USER!r}"
+    joined = [principal for principal in super_users if f",{_USER}" in principal.replace(" ", "")]
+    if joined:
+        return f". {joined[0]!r} is a single principal, because ';' separates principals, not ','"
+    return ""
 
 
 def ways_out(settings: Settings, scram_users: ScramUsers) -> str:

@@ -99,6 +99,23 @@ def test_a_super_user_that_no_client_can_be(
     assert "hunter2" not in found
 
 
+@pytest.mark.parametrize(
+    ("super_users", "hint"),
+    [
+        ("User:alice,User:bob", "'User:alice,User:bob' is a single principal, because ';' "),
+        ("User:alice, User:bob", "is a single principal, because ';' separates principals"),
+        ("user:alice", "'user:alice' has another type: a principal begins with 'User:'"),
+    ],
+)
+def test_a_principal_in_a_wrong_form_is_named(super_users: str, hint: str) -> None:
+    enabled = f"sasl.enabled.mechanisms={SCRAM_512}"
+    settings = settings_of("SASL_PLAINTEXT", super_users, enabled)
+    reason = unreachable_super_users(settings, {ALICE})
+    assert hint in reason
+    other = unreachable_super_users(settings_of("SASL_PLAINTEXT", "User:carol", enabled), {ALICE})
+    assert "principal" not in other
+
+
 def test_the_file_of_first_users_is_a_way_out_only_without_a_credential() -> None:
     settings = settings_of("SASL_SSL", "User:bob", mechanisms(SCRAM_512))
     assert "ONCELOG_BOOTSTRAP_USER_FILE" in ways_out(settings, ())
