@@ -14,6 +14,7 @@ from oncelog_client.admin.config_descriptions import (
     ConfigSynonym,
     ResourceType,
 )
+from oncelog_client.core.refusal_texts import refusal_text
 from oncelog_client.errors import KafkaError, check
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.io.cluster import Cluster
@@ -143,7 +144,7 @@ def _check(code: int, resource: str, message: str | None) -> None:
     RetriableError, because Kafka's Admin does not retry it either."""
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise KafkaError(f"there is no topic {resource}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    check(code, message or resource)
+    check(code, refusal_text(code, resource, message))
 
 
 def _by_node(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:

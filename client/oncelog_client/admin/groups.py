@@ -12,6 +12,7 @@ from oncelog_client.admin.group_descriptions import (
 )
 from oncelog_client.admin.live_brokers import live_brokers
 from oncelog_client.core.arguments import texts
+from oncelog_client.core.refusal_texts import refusal_text
 from oncelog_client.errors import check
 from oncelog_client.io.cluster import Cluster, CoordinatorType
 from oncelog_client.values import TopicPartition
@@ -74,7 +75,7 @@ async def describe_groups(
                 # From v6 on the response for a missing group is an error. In older versions it is a
                 # dead group.
                 group = DescribedGroup(group_id=group_id, group_state=_DEAD)
-            check(group.error_code, group.error_message or group_id)
+            check(group.error_code, refusal_text(group.error_code, group_id, group.error_message))
             node_id = await cluster.coordinator(CoordinatorType.GROUP, group_id)
             return GroupDescription(
                 group_id,
@@ -124,7 +125,7 @@ async def delete_groups(cluster: Cluster, group_ids: Iterable[str], timeout_ms: 
                 DeleteGroupsResponse,
             )
             for row in response.results:
-                check(row.error_code, row.error_message or row.group_id)
+                check(row.error_code, refusal_text(row.error_code, row.group_id, row.error_message))
 
         await cluster.ask_coordinator(CoordinatorType.GROUP, group_id, attempt, timeout_ms)
 

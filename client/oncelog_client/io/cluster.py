@@ -14,6 +14,7 @@ from oncelog_client.core.backoff import Backoff
 from oncelog_client.core.client_config import ClientConfig
 from oncelog_client.core.leader_hints import LeaderHints
 from oncelog_client.core.metadata import HOPELESS_TOPIC_ERRORS, Metadata, TopicInfo, refusal_of
+from oncelog_client.core.refusal_texts import refusal_text
 from oncelog_client.core.request_versions import ANY_VERSION
 from oncelog_client.errors import (
     AuthenticationError,
@@ -387,10 +388,12 @@ class Cluster:
         response = await self.call_any(request, FindCoordinatorResponse)
         if response.coordinators:
             row = next(row for row in response.coordinators if row.key == key)
-            check(row.error_code, row.error_message or key)
+            check(row.error_code, refusal_text(row.error_code, key, row.error_message))
             node_id = row.node_id
         else:
-            check(response.error_code, response.error_message or key)
+            check(
+                response.error_code, refusal_text(response.error_code, key, response.error_message)
+            )
             node_id = response.node_id
         if node_id not in self.metadata.brokers:
             await self.refresh()
