@@ -149,7 +149,11 @@ def test_recently_appended_bytes_need_no_system_call(
     again.append(bytes(5))
     assert again.is_cached(110, 5)
     assert not again.is_cached(109, 5)
-    assert asked == [199, 499, 109]
+    again.truncate(60)
+    again.append(bytes(5))
+    assert again.is_cached(60, 5)
+    assert not again.is_cached(59, 5)
+    assert asked == [199, 499, 109, 59]
 
 
 class Held(Executor):
