@@ -20,6 +20,7 @@ from typing import Final, Protocol, Self
 from oncelog.testing.clock import Clock
 from oncelog.testing.faults import Faults
 from oncelog.testing.ports import reserve_port
+from oncelog_client.core.arguments import mapping
 
 PROGRAM: Final = (sys.executable, "-m", "oncelog_server")
 START_TIMEOUT_S: Final = 60.0
@@ -236,10 +237,11 @@ class Broker(BrokerProcess):
     def __init__(
         self, settings: Mapping[str, object] | None = None, *, data: Path | str | None = None
     ) -> None:
+        given = mapping("settings", settings or {})
         self._is_temporary = data is None
         super().__init__(
             Path(tempfile.mkdtemp(prefix="oncelog-") if data is None else data),
-            {**QUICK, **{name: setting_text(value) for name, value in (settings or {}).items()}},
+            {**QUICK, **{name: setting_text(value) for name, value in given.items()}},
             arguments=["--allow-faults"],
         )
         self.faults = Faults(self.data)

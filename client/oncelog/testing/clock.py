@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from oncelog.testing.faults import Faults
+from oncelog_client.core.arguments import number
 
 _UNITS_MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
 
@@ -32,6 +33,8 @@ class Clock:
         transactions, members of groups, retention, producer ids and waiting requests. Raises
         FaultRefused for a negative time."""
         spans = {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
-        total_ms = ms + sum(_UNITS_MS[unit] * span for unit, span in spans.items())
+        total_ms = number("ms", ms) + sum(
+            _UNITS_MS[unit] * number(unit, span) for unit, span in spans.items()
+        )
         self._faults.ask("advance", ms=round(total_ms))
         self.is_ahead = True

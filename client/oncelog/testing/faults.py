@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from oncelog_client.core import arguments
+
 # Usually the broker responds at once. It takes longer only if the command waits for a request.
 RESPONSE_TIMEOUT_S: Final = 10.0
 ARRIVAL_TIMEOUT_S: Final = 30.0
@@ -22,7 +24,8 @@ _EVERY_PATH: Final = "."
 
 
 class FaultRefused(Exception):
-    """The broker refused the fault. The message names the invalid argument."""
+    """The broker refused the fault. The message names the invalid argument. An argument of a wrong
+    type raises TypeError."""
 
 
 class Faults:
@@ -55,6 +58,8 @@ class Faults:
         `times=None`: all requests until the fault ends. `topic` and `client_id` limit the fault to
         requests with this topic or of this client. Raises FaultRefused for an unknown name.
         """
+        if times is not None:
+            times = arguments.whole_number("times", times)
         number = self._make("fail", api, topic, client_id, error=error, times=times)
         return Fault(self, number)
 
@@ -83,13 +88,14 @@ class Faults:
     def delay_fsync(self, ms: int) -> Switch:
         """Let each fsync take `ms` milliseconds longer. A broker syncs before it responds only with
         `oncelog.flush.on.ack` or `flush.messages`."""
-        self.ask("delay_fsync", ms=ms)
+        self.ask("delay_fsync", ms=arguments.number("ms", ms))
         return Switch(self, "delay_fsync", ms=0)
 
     def disk_full(self, *patterns: str) -> Switch:
         """Refuse writes as on a full disk. Each pattern is a regular expression for paths below the
         data directory, such as `invoices-`. Without patterns, all writes are refused."""
-        self.ask("fill_disk", patterns=patterns or [_EVERY_PATH])
+        checked = arguments.texts("patterns", patterns)
+        self.ask("fill_disk", patterns=checked or [_EVERY_PATH])
         return Switch(self, "fill_disk", patterns=[])
 
     def pending(self) -> int:
@@ -133,7 +139,9 @@ class Faults:
         self, command: str, api: str, topic: object, client_id: str | None, **more: Any
     ) -> int:
         """Make a fault of requests. Return its id."""
-        named = None if topic is None else str(topic)
+        named = None if topic is None else arguments.text("topic", getattr(topic, "name", topic))
+        if client_id is not None:
+            arguments.text("client_id", client_id)
         number = int(self.ask(command, api=api, topic=named, client_id=client_id, **more)["id"])
         limits = "".join(f", {value!r}" for value in (named, client_id) if value is not None)
         self._made[number] = f"{command}({api!r}{limits})"

@@ -14,6 +14,7 @@ from oncelog.testing.client_thread import CALL_TIMEOUT_S, ClientThread
 from oncelog.testing.clock import Clock
 from oncelog.testing.faults import Faults
 from oncelog.testing.topic import Topic
+from oncelog_client.core.arguments import mapping, text, whole_number
 
 _OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
@@ -64,8 +65,9 @@ class Namespace:
             if len(found.partitions) != partitions:
                 raise ValueError(f"{found!r} exists, so it cannot have {partitions} partitions")
             return found
-        topic = Topic(self._thread, self._unique(name), partitions)
-        settings = {key: setting_text(value) for key, value in (configs or {}).items()}
+        topic = Topic(self._thread, self._unique(name), whole_number("partitions", partitions))
+        given = mapping("configs", configs or {})
+        settings = {key: setting_text(value) for key, value in given.items()}
 
         async def create() -> None:
             admin = await self._thread.admin()
@@ -175,6 +177,8 @@ class Namespace:
         return self.broker is not None or name.endswith(self._suffix)
 
     def _unique(self, name: str) -> str:
+        if not text("name", name):
+            raise ValueError("name is empty")
         return f"{name}-{self._suffix}"
 
     def _own_broker(self) -> Broker:

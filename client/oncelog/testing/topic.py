@@ -10,6 +10,7 @@ from typing import Final
 from oncelog import Consumer, ConsumerRecord, TopicPartition
 from oncelog.testing.client_thread import CALL_TIMEOUT_S, ClientThread
 from oncelog_client.config import IsolationLevel
+from oncelog_client.core.arguments import number, whole_number
 
 WAIT_S: Final = 10.0
 _DECIDED: Final = ("PrepareCommit", "PrepareAbort")
@@ -76,7 +77,9 @@ class Topic:
 
     def records(self, count: int | None = None, timeout_s: float = WAIT_S) -> list[ConsumerRecord]:
         """Return the committed records, as `committed` does."""
-        deadline = time.monotonic() + timeout_s
+        if count is not None:
+            whole_number("count", count)
+        deadline = time.monotonic() + number("timeout_s", timeout_s)
         while True:
             self._wait_for_markers()
             found = self._thread.run(self._committed())
