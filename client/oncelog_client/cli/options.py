@@ -88,14 +88,15 @@ def former_name(option: str, parameter: str, **attributes: Any) -> Callable[[F],
 
 
 def parse_servers(text: str) -> str:
-    """Return `host:port,host:port` for addresses. The default port is 9092.
+    """Return `host:port,host:port` for addresses. The default port is 9092. A protocol before an
+    address, such as `PLAINTEXT://`, is ignored as in Kafka.
 
     Raises ValueError for an empty list and for an invalid address.
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise ValueError("no address; give host:port")
-    return ",".join(map(_server, parts))
+    return ",".join(_server(part.rpartition("://")[2]) for part in parts)
 
 
 def _server(text: str) -> str:
