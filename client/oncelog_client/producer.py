@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, Unpack, overload
 from oncelog_protocol.records.record import EncodedRecords
 
 from .connect_failures import ConnectFailure
-from .core.arguments import offsets_to_commit
+from .core.arguments import offsets_to_commit, topic_partitions
 from .core.batch import record_size
 from .core.batching import Accumulator
 from .core.metadata import TopicInfo
@@ -385,7 +385,8 @@ class Producer(Generic[K, V]):
                 "init_transactions with partitions needs group_id and generation_id as well"
             )
         else:
-            group = TransactionGroup(group_id, generation_id, frozenset(partitions))
+            assigned = topic_partitions("partitions", partitions)
+            group = TransactionGroup(group_id, generation_id, frozenset(assigned))
             await lifecycle.rejoin(self._open(), group, keep_prepared=keep_prepared_txn)
 
     async def adopt_transactions(

@@ -162,6 +162,18 @@ async def test_refused_offsets_leave_the_transaction_open(
     assert found == {place: OffsetAndMetadata(5)}
 
 
+@pytest.mark.parametrize("partitions", [TopicPartition("orders", 0), "orders", [("orders", "0")]])
+async def test_refused_input_partitions_leave_a_producer_usable(
+    bootstrap: str, name: str, partitions: Any
+) -> None:
+    async with Producer(bootstrap, transactional_id=name) as producer:
+        with pytest.raises(TypeError, match="partition"):
+            await producer.init_transactions(partitions, name, 1)
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await producer.abort_transaction()
+
+
 async def test_offsets_of_a_partition_that_does_not_exist_name_it(
     bootstrap: str, topic: str, name: str
 ) -> None:
