@@ -8,6 +8,7 @@ from typing import Unpack
 from oncelog_client import admin
 from oncelog_client.connect_failures import ConnectFailure
 from oncelog_client.core.client_config import AdminSettings
+from oncelog_client.errors import RetriableError
 
 from .loop import Facade, blocking
 
@@ -75,6 +76,11 @@ class Admin(Facade):
         """Return the reason why each broker cannot be reached. The result is empty while a broker
         is connected."""
         return self.client.outage
+
+    @property
+    def retried(self) -> RetriableError | None:
+        """Return the error for which a call is repeated now, None if no call is repeated."""
+        return self.client.retried
 
     @property
     def features(self) -> Mapping[str, int]:
