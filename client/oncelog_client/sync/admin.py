@@ -63,6 +63,7 @@ class Admin(Facade):
     commit_group = blocking(admin.Admin.commit_group)
     list_offsets = blocking(admin.Admin.list_offsets)
     describe_cluster = blocking(admin.Admin.describe_cluster)
+    may_write_markers = blocking(admin.Admin.may_write_markers)
     describe_conditions = blocking(admin.Admin.describe_conditions)
     describe_eligible_replicas = blocking(admin.Admin.describe_eligible_replicas)
     elect_leaders = blocking(admin.Admin.elect_leaders)
