@@ -51,7 +51,8 @@ layers: $(READY)
 # All tests are collected here and one is run. A file that needs Kafka or Spark and has no process
 # fails after 10 s, not at the end of `make test`.
 collection: $(READY)
-	$(BIN)/python -m pytest -q tests -k test_every_file_that_needs_spark_or_kafka_is_in_its_process
+	$(BIN)/python -m pytest -q tests -k test_every_file_that_needs_spark_or_kafka_is_in_its_process \
+	    --ignore tests/spark/connector --ignore tests/ecosystem
 
 # What a contributor runs before each commit: below a minute on two cores.
 quick: $(READY)  ## check, and the tests that start no process, need no Java and take little time
@@ -123,7 +124,7 @@ torture: $(READY)  ## a copy loop under kills, pauses and power losses: ROUNDS=2
 simulate: $(READY)  ## SEEDS=1000 simulations, each with faults drawn from its seed; SEED=7 repeats one; CLUSTER=1 of several brokers
 	$(BIN)/python -m tests.simulation $(if $(CLUSTER),--cluster) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --processes 2)
 
-mutants: $(READY)  ## put 191 named defects into the code, one at a time, and show which test finds each; ONLY="M3 M7"
+mutants: $(READY)  ## put 192 named defects into the code, one at a time, and show which test finds each; ONLY="M3 M7"
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
 
 mutate: $(READY)  ## put 150 defects made by rules into the code, and show which test finds each; N=20 SEED=7 MODULES="log client/core"

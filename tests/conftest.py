@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from tests.harness.kafka.secured import secured_kafka
 from tests.harness.repository import without_collections
 from tests.harness.running_cluster import running_cluster
 from tests.harness.running_oncelog import running_oncelog
-from tests.lanes import Guard, is_left_out, mark, order, path_of
+from tests.lanes import DESELECTED, Guard, is_left_out, mark, order, path_of
 
 __all__ = [
     "etcd_program",
@@ -94,6 +94,12 @@ def pytest_collection_modifyitems(
     if hasattr(config, "workerinput"):  # a process of xdist
         order(items)
     return result
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Keep the tests that `-k` leaves out, for a test that examines all tests."""
+    if items:
+        items[0].config.stash.setdefault(DESELECTED, []).extend(items)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -16,6 +16,8 @@ import pytest
 
 from tests.distribution import turn_of
 
+# The tests that `-k` leaves out, in the stash of a configuration.
+DESELECTED: Final = pytest.StashKey[list[pytest.Item]]()
 NONE: Final[tuple[str, ...]] = ()
 PROCESS: Final = ("process",)
 SLOW: Final = ("slow",)

@@ -12,7 +12,7 @@ import pytest
 import tests.examples
 from tests.distribution import FIXTURES, LONGEST_FIRST, PROCESSES, ends_process, process_of
 from tests.examples import examples
-from tests.lanes import MARKERS, PAGE, is_left_out, markers_of, path_of, place_of
+from tests.lanes import DESELECTED, MARKERS, PAGE, is_left_out, markers_of, path_of, place_of
 
 DISTRIBUTION = "tests/distribution.py"
 ROOT = Path(__file__).resolve().parent.parent
@@ -135,7 +135,7 @@ def test_every_file_that_needs_spark_or_kafka_is_in_its_process(
     request: pytest.FixtureRequest,
 ) -> None:
     """Otherwise a further process of xdist starts Spark or Kafka."""
-    for item in request.session.items:
+    for item in (*request.session.items, *request.config.stash.get(DESELECTED, [])):
         path = path_of(item)
         assert isinstance(item, pytest.Function)
         for name, definitions in item._fixtureinfo.name2fixturedefs.items():

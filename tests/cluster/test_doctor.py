@@ -173,7 +173,8 @@ def test_a_replica_with_records_is_elected_although_a_broker_with_a_new_disk_run
     found = settled(cluster, "offline partitions")["offline partitions"]
     assert found["found"] == "pair-0 (broker 2 led last and is alive, but may lack records)"
     assert "start the" not in found["to_do"]
-    assert "the replica that can have the most records: kafka-leader" in found["to_do"]
+    assert "the replica that can have the most records: " in found["to_do"]
+    assert "kafka-leader-election.sh --election-type unclean" in found["to_do"]
     if disk == "is put back":
         broker.stop()
         found = settled(cluster, "offline partitions", "fenced brokers")["offline partitions"]

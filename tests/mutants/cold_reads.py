@@ -98,8 +98,16 @@ COLD_READ_MUTANTS: Final = (
         "CD11",
         "hot records wait for cold records of another partition",
         "server/oncelog_server/fetching/fetch.py",
-        "        if result.size < min_bytes and not result.is_urgent:\n",
+        "        if result.size < max(min_bytes, 1) and not result.is_urgent:\n",
         "        if not result.is_urgent:\n",
+        _OF_FETCH,
+    ),
+    Mutant(
+        "CD14",
+        "a Fetch with min_bytes of 0 gets no records that are only on the disk",
+        "server/oncelog_server/fetching/fetch.py",
+        "        if result.size < max(min_bytes, 1) and not result.is_urgent:\n",
+        "        if result.size < min_bytes and not result.is_urgent:\n",
         _OF_FETCH,
     ),
     Mutant(

@@ -80,7 +80,8 @@ def fetch(
     )
     min_bytes = min(limits.min_bytes, limits.max_bytes)
     if cold and cold.ranges:
-        if result.size < min_bytes and not result.is_urgent:
+        # A request without `min_bytes` waits too: otherwise its client would ask again at once.
+        if result.size < max(min_bytes, 1) and not result.is_urgent:
             again = partial(
                 fetch, partitions, finder, isolation, limits, response, disk_waits=disk_waits - 1,
                 timers=timers, slices=slices, follower=follower, unread=unread, waits=waits,

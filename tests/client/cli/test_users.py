@@ -116,6 +116,7 @@ def test_the_end_of_the_line_is_not_part_of_the_password(
     by_file = command_line.json("users", "add", name, "--password-file", str(path))
     by_input = command_line.json("users", "add", name, lines=f"pencil{end}")
     assert by_file == by_input == [{"user": name, "mechanism": "SCRAM-SHA-512", "result": "set"}]
+    command_line.text("users", "remove", name)
 
 
 @pytest.mark.parametrize("text", ["one\ntwo\n", "one\n\n", "one\r\ntwo", "\none"])

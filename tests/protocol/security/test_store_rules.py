@@ -91,7 +91,7 @@ def test_other_combinations_pass(settings: TlsSettings) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (TlsSettings(), "ssl.keystore.location: is not set"),
+        (TlsSettings(), "ssl.keystore.location: a listener with TLS needs a key"),
         (KEY._replace(client_auth="Required"), "ssl.client.auth: is not one of none, requested"),
         (KEY._replace(client_auth="required"), "ssl.client.auth: required needs ssl.truststore"),
         (KEY._replace(client_auth="requested"), "ssl.client.auth: requested needs ssl.truststore"),

@@ -142,6 +142,16 @@ def test_a_fetch_of_more_bytes_than_are_in_memory_waits() -> None:
     assert response.value == [9 * SIZE] * 2
 
 
+def test_a_fetch_without_a_minimum_of_bytes_waits_too() -> None:
+    """A response without records would look like the end of the partition."""
+    reader = Reader()
+    reader.files.cold.add(reader.log(0))
+    response = reader.fetch(min_bytes=0)
+    assert isinstance(response, Deferred)
+    reader.files.settle()
+    assert response.value == [9 * SIZE]
+
+
 def test_the_newest_records_need_no_look_at_the_disk() -> None:
     reader = Reader()
     reader.files.cold |= set(reader.files.nodes)
