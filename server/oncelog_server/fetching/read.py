@@ -129,8 +129,9 @@ def read_partitions(
         try:
             found = find(partition.key)
             is_first = size == 0
-            is_wanted = left > 0 or is_first
-            if cold is not None and is_wanted and cold.has(found, partition.fetch_offset):
+            # Records at the high watermark and above are new, so they are in the page cache.
+            is_old = partition.fetch_offset < found.high_watermark and (left > 0 or is_first)
+            if cold is not None and is_old and cold.has(found, partition.fetch_offset):
                 left, is_first = 0, False
             if follower is None:
                 result = _read_one(partition, found, isolation, left, is_first)
