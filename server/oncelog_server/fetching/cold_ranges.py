@@ -1,71 +1,63 @@
 """The bytes that a Fetch needs and that are only on the disk. A read of them on the event loop
-would delay all other clients. So the Fetch returns other records, or is repeated after a
-prefetch."""
+would delay all other clients. So they are read outside of it, and their arrival wakes the Fetch, as
+an append does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
-from oncelog_server.deferred import Deferred, pass_on
 from oncelog_server.log.results import FileRange
 from oncelog_server.partition.partition import Partition
 
-R = TypeVar("R")
-
-# Maximum number of ranges that one Fetch reads from the disk at once. Later Fetches read the rest.
+# Maximum number of ranges that one Fetch reads from the disk at once. Later reads find the rest.
 MOST_RANGES: Final = 16
+# Maximum number of times that one Fetch waits for the disk. After that its reads wait on the event
+# loop: if memory is short, prefetched bytes may leave the page cache before they are read.
+DISK_WAITS: Final = 3
+# The least time that a Fetch waits for the disk. A client without a `max_wait_ms` would take a
+# response without records for the end of the partition.
+LEAST_WAIT_MS: Final = 500
 
 
 class ColdRanges:
-    """The ranges of one pass over the partitions of a Fetch."""
+    """The ranges of one Fetch. `has_found`: the last read has left out records for them."""
+
+    __slots__ = ("_arriving", "_found", "_waits")
 
     def __init__(self) -> None:
-        self.ranges: list[FileRange] = []
+        self._found: list[FileRange] = []
+        self._arriving = 0
+        self._waits = 0
+
+    @property
+    def has_found(self) -> bool:
+        return bool(self._found)
 
     def has(self, partition: Partition, offset: int) -> bool:
         """Return True if a read at this offset would wait for the disk, and note the range."""
+        if self._waits >= DISK_WAITS and not self._arriving:
+            return False
         found = partition.cold_range(offset)
         if found is None:
             return False
-        if len(self.ranges) < MOST_RANGES:
-            self.ranges.append(found)
+        if len(self._found) < MOST_RANGES:
+            self._found.append(found)
         return True
 
-    def prefetch(self) -> None:
-        """Read the ranges outside of the event loop. The Fetch does not wait for them."""
-        for found in self.ranges:
-            found.prefetch(_do_nothing)
+    def prefetch(self, arrived: Callable[[], None]) -> None:
+        """Read the noted ranges outside of the event loop. Call `arrived` when all are in the page
+        cache. While earlier ranges are still being read, read no further ones."""
+        found, self._found = self._found, []
+        if not found or self._arriving:
+            return
+        self._waits += 1
+        self._arriving = len(found)
 
-    def repeat_after(
-        self, again: Callable[[], R | Deferred[R] | Deferred[R | Deferred[R]]]
-    ) -> Deferred[R]:
-        """Read the ranges outside of the event loop, then complete the result with that of
-        `again`."""
-        answer: Deferred[R] = Deferred()
-        left = len(self.ranges)
+        def one_arrived() -> None:
+            self._arriving -= 1
+            if not self._arriving:
+                arrived()
 
-        def arrived() -> None:
-            nonlocal left
-            left -= 1
-            if left or answer.cancelled:
-                return
-            try:
-                found = again()
-            except Exception as failure:
-                answer.abandon(failure)
-                return
-            if isinstance(found, Deferred):
-                found.on_complete(lambda value: pass_on(value, answer))
-                found.on_abandon(lambda: answer.abandon(found.failure))
-                answer.on_cancel(found.cancel)
-            else:
-                answer.complete(found)
-
-        for found in self.ranges:
-            found.prefetch(arrived)
-        return answer
-
-
-def _do_nothing() -> None:
-    pass
+        for part in found:
+            part.prefetch(one_arrived)

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from oncelog_server.deferred import Deferred
-from oncelog_server.fetching.cold_ranges import ColdRanges
+from oncelog_server.fetching.cold_ranges import LEAST_WAIT_MS, ColdRanges
 from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
 from oncelog_server.fetching.follower_waits import FollowerWaits
 from oncelog_server.fetching.parked import ParkedFetch
@@ -24,9 +23,6 @@ from oncelog_server.timers import Timers
 
 R = TypeVar("R")
 T = TypeVar("T")
-
-# Bytes that are prefetched may leave the page cache before they are sent, if memory is short.
-DISK_WAITS: Final = 3
 
 
 class Finder(Protocol):
@@ -64,7 +60,6 @@ def fetch(
     follower: FetchingFollower | None = None,
     unread: Unread | None = None,
     waits: FollowerWaits | None = None,
-    disk_waits: int = DISK_WAITS,
 ) -> Steps[R | Deferred[R]]:
     """Return the response with the records, or a Deferred if the request waits for more records.
     The request does not wait if no partition is found or a partition has an error. If a request
@@ -72,24 +67,18 @@ def fetch(
 
     `follower` is the broker that sends the request, None for a consumer. For a follower, each later
     read reads the partitions that are in `unread` at that time. `waits` has the parked fetches of
-    all followers. The request waits for records that are only on the disk at most `disk_waits`
-    times; after that it reads them on the event loop."""
-    cold = ColdRanges() if disk_waits else None
+    all followers. Records that are only on the disk are left out until they are in memory."""
+    cold = ColdRanges()
     result = yield from read_partitions(
         partitions, finder.find, isolation, limits.max_bytes, follower, unread, cold
     )
     min_bytes = min(limits.min_bytes, limits.max_bytes)
-    if cold and cold.ranges:
-        # A request without `min_bytes` waits too: otherwise its client would ask again at once.
-        if result.size < max(min_bytes, 1) and not result.is_urgent:
-            again = partial(
-                fetch, partitions, finder, isolation, limits, response, disk_waits=disk_waits - 1,
-                timers=timers, slices=slices, follower=follower, unread=unread, waits=waits,
-            )  # fmt: skip
-            return cold.repeat_after(lambda: _in_slices(len(partitions), slices, again()))
-        cold.prefetch()
+    max_wait_ms = limits.max_wait_ms
+    if cold.has_found:
+        min_bytes, max_wait_ms = max(min_bytes, 1), max(max_wait_ms, LEAST_WAIT_MS)
     is_empty = unread is None and not finder.found
-    if result.size >= min_bytes or result.is_urgent or limits.max_wait_ms <= 0 or is_empty:
+    if result.size >= min_bytes or result.is_urgent or max_wait_ms <= 0 or is_empty:
+        cold.prefetch(_do_nothing)
         if unread is not None:
             unread.answered()
         return (yield from response(result))
@@ -97,7 +86,9 @@ def fetch(
 
     def read() -> FetchResult | Deferred[FetchResult]:
         rows = partitions if unread is None else unread.rows()
-        steps = read_partitions(rows, finder.find, isolation, limits.max_bytes, repeated, unread)
+        steps = read_partitions(
+            rows, finder.find, isolation, limits.max_bytes, repeated, unread, cold
+        )
         return _in_slices(len(rows), slices, steps)
 
     return ParkedFetch(
@@ -105,9 +96,10 @@ def fetch(
         read,
         lambda found: _in_slices(len(found.partitions), slices, response(found)),
         min_bytes=min_bytes,
-        max_wait_ms=limits.max_wait_ms if waits is None else waits.limit(limits.max_wait_ms),
+        max_wait_ms=max_wait_ms if waits is None else waits.limit(max_wait_ms),
         timers=timers,
         unread=unread,
+        cold=cold,
         has_newer_high_watermark=result.has_newer_high_watermark,
         waits=None if waits is None else waits.parked,
     ).answer
@@ -116,3 +108,7 @@ def fetch(
 def _in_slices(partitions: int, slices: Slices, steps: Steps[T]) -> T | Deferred[T]:
     """Run steps over this number of partitions: many of them in several turns of the loop."""
     return slices.run(steps) if partitions > SMALL else at_its_end(steps)
+
+
+def _do_nothing() -> None:
+    pass

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from oncelog_server.deferred import Deferred, pass_on
+from oncelog_server.fetching.cold_ranges import ColdRanges
 from oncelog_server.fetching.read import FetchResult
 from oncelog_server.fetching.unread import Unread
 from oncelog_server.partition.partition import Partition
@@ -29,11 +30,14 @@ class ParkedFetch(Generic[R]):
     The Fetch of a follower waits for changes of its `unread` partitions instead. It wakes at an
     append, which need not be committed. Any other change, for example of the high watermark, ends
     the Fetch HIGH_WATERMARK_DELAY_MS later. With `has_newer_high_watermark`, this delay begins at
-    once. `waits` is the set of followers' parked fetches that can be ended early."""
+    once. `waits` is the set of followers' parked fetches that can be ended early. `cold` has the
+    bytes that the reads leave out because they are only on the disk: their arrival wakes the
+    Fetch."""
 
     __slots__ = (
-        "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions", "_read", "_respond",
-        "_scheduled", "_timer", "_timers", "_unread", "_waits", "_watermark_timer", "answer",
+        "_cold", "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions", "_read",
+        "_respond", "_scheduled", "_timer", "_timers", "_unread", "_waits", "_watermark_timer",
+        "answer",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +50,7 @@ class ParkedFetch(Generic[R]):
         max_wait_ms: int,
         timers: Timers,
         unread: Unread | None = None,
+        cold: ColdRanges | None = None,
         has_newer_high_watermark: bool = False,
         waits: ReadWaiters | None = None,
     ) -> None:
@@ -56,6 +61,7 @@ class ParkedFetch(Generic[R]):
         self._min_bytes = min_bytes
         self._timers = timers
         self._unread = unread
+        self._cold = cold
         self._scheduled = False
         self._is_reading = False
         # True if a partition has changed, or the timer has fired, since the current read began.
@@ -75,6 +81,8 @@ class ParkedFetch(Generic[R]):
             waits.add(self._time_is_up)
         self._timer: Timer = timers.call_later(max_wait_ms, self._time_is_up)
         self.answer.on_cancel(self._release)
+        if cold is not None:
+            cold.prefetch(self._wake)
 
     def _wake(self) -> None:
         if not self._scheduled:
@@ -113,6 +121,8 @@ class ParkedFetch(Generic[R]):
         self._is_reading = False
         if self.answer.done or self.answer.cancelled:
             return
+        if self._cold is not None:
+            self._cold.prefetch(self._wake)
         if self._is_late or result.size >= self._min_bytes or result.is_urgent:
             self._release()
             try:

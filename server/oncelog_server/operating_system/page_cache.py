@@ -104,7 +104,8 @@ class Prefetches:
         prefetch = self._pending.pop(wanted)
         self._begin()
         for done in prefetch.done:
-            done()
+            # By itself, so that a failure of one does not keep the others waiting.
+            self._call_on_loop(done)
 
 
 def _read(descriptor: int, position: int, size: int) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
-from oncelog_server.fetching.cold_ranges import MOST_RANGES
-from oncelog_server.fetching.fetch import DISK_WAITS, FetchLimits, fetch
+from oncelog_server.fetching.cold_ranges import DISK_WAITS, LEAST_WAIT_MS, MOST_RANGES
+from oncelog_server.fetching.fetch import FetchLimits, fetch
 from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
 from oncelog_server.fetching.read import FetchResult
 from oncelog_server.partition.follower_fetch import FetchingFollower
@@ -53,6 +53,13 @@ class Reader:
     def index(self, number: int) -> str:
         return f"t-{number}/{0:020}.index"
 
+    def settle(self) -> None:
+        """Let everything arrive that is read from the disk."""
+        for _ in range(2 * DISK_WAITS):
+            self.files.settle()
+            self.timers.run_soon()
+        assert not self.files.pending
+
     def forget_indexes(self) -> None:
         for found in self.found:
             found._log.segments[0].forget_indexes()
@@ -61,18 +68,22 @@ class Reader:
         return self.found[key.partition]
 
     def fetch(
-        self, offset: int = 1, *, min_bytes: int = 1, follower: FetchingFollower | None = None
+        self,
+        *offsets: int,
+        min_bytes: int = 1,
+        max_wait_ms: int = 1_000,
+        follower: FetchingFollower | None = None,
     ) -> list[int] | Deferred[list[int]]:
         """Return the sizes of the records in the response, in the order of the partitions. The size
         is a negative error code if the partition has an error."""
         steps = fetch(
             [
                 FetchedPartition(PartitionKey("t", number), offset, 10_000)
-                for number in range(len(self.found))
+                for number, offset in enumerate(offsets or [1] * len(self.found))
             ],
             self,
             Isolation.READ_COMMITTED,
-            FetchLimits(min_bytes, 100_000, 500),
+            FetchLimits(min_bytes, 100_000, max_wait_ms),
             _sizes,
             timers=self.timers,
             slices=self.slices,
@@ -107,7 +118,7 @@ def test_a_fetch_waits_for_a_prefetch_and_reads_nothing_before(
     assert not response.done
     assert reader.files.prefetched == [path]
     reader.files.fail_reads("")
-    reader.files.settle()
+    reader.settle()
     assert response.value == [9 * SIZE]
     assert reader.files.prefetched == [path]
 
@@ -117,7 +128,7 @@ def test_a_fetch_waits_for_the_index_and_then_for_the_log() -> None:
     reader.forget_indexes()
     reader.files.cold |= {reader.log(0), reader.index(0)}
     response = reader.fetch()
-    reader.files.settle()
+    reader.settle()
     assert isinstance(response, Deferred)
     assert response.value == [9 * SIZE]
     assert reader.files.prefetched == [reader.index(0), reader.log(0)]
@@ -129,7 +140,7 @@ def test_records_in_memory_do_not_wait_for_records_on_the_disk() -> None:
     reader.files.cold.add(reader.log(1))
     assert reader.fetch() == [9 * SIZE, 0, 9 * SIZE]
     assert reader.files.prefetched == [reader.log(1)]
-    reader.files.settle()
+    reader.settle()
     assert reader.fetch() == [9 * SIZE] * 3
 
 
@@ -138,7 +149,7 @@ def test_a_fetch_of_more_bytes_than_are_in_memory_waits() -> None:
     reader.files.cold.add(reader.log(0))
     response = reader.fetch(min_bytes=10 * SIZE)
     assert isinstance(response, Deferred)
-    reader.files.settle()
+    reader.settle()
     assert response.value == [9 * SIZE] * 2
 
 
@@ -148,7 +159,7 @@ def test_a_fetch_without_a_minimum_of_bytes_waits_too() -> None:
     reader.files.cold.add(reader.log(0))
     response = reader.fetch(min_bytes=0)
     assert isinstance(response, Deferred)
-    reader.files.settle()
+    reader.settle()
     assert response.value == [9 * SIZE]
 
 
@@ -166,7 +177,7 @@ def test_with_too_little_memory_the_records_are_read_after_some_waits() -> None:
     reader.files.cold.add(reader.log(0))
     reader.files.has_short_memory = True
     response = reader.fetch()
-    reader.files.settle()
+    reader.settle()
     assert isinstance(response, Deferred)
     assert response.value == [9 * SIZE]
     assert reader.files.prefetched == [reader.log(0)] * DISK_WAITS
@@ -180,9 +191,42 @@ def test_a_fetch_of_many_cold_partitions_is_repeated_in_slices_and_reads_few_at_
     assert len(reader.files.prefetched) == MOST_RANGES
     reader.files.settle()
     assert not response.done
+    reader.timers.run_turn()
+    assert not response.done
     reader.timers.run_soon()
     sizes = response.value
     assert sizes == [9 * SIZE] * MOST_RANGES + [0] * (SMALL + 1 - MOST_RANGES)
+
+
+def test_an_append_during_the_wait_is_not_delayed() -> None:
+    """A follower in sync in one partition may be far behind in another. Its producers must not
+    wait for the disk."""
+    reader = Reader(2)
+    reader.files.cold.add(reader.log(0))
+    response = reader.fetch(1, BATCHES)
+    assert isinstance(response, Deferred)
+    reader.found[1].append(batch(), now_ms=NOW_MS)
+    reader.timers.run_soon()
+    assert response.value == [0, SIZE]
+    assert reader.files.prefetched == [reader.log(0)]
+    reader.settle()
+    assert not reader.timers.waiting
+
+
+@pytest.mark.parametrize(("max_wait_ms", "expected_ms"), [(0, LEAST_WAIT_MS), (2_000, 2_000)])
+def test_a_fetch_waits_for_a_slow_disk_until_its_time_is_up(
+    max_wait_ms: int, expected_ms: int
+) -> None:
+    reader = Reader()
+    reader.files.cold.add(reader.log(0))
+    response = reader.fetch(min_bytes=0, max_wait_ms=max_wait_ms)
+    assert isinstance(response, Deferred)
+    assert not reader.timers.run_next(expected_ms - 1)
+    assert reader.timers.run_next(expected_ms)
+    assert response.value == [0]
+    # The next Fetch does not have the same bytes read again while they arrive.
+    reader.settle()
+    assert reader.fetch() == [9 * SIZE]
 
 
 def test_a_cancelled_fetch_is_not_repeated() -> None:
@@ -192,7 +236,7 @@ def test_a_cancelled_fetch_is_not_repeated() -> None:
     assert isinstance(response, Deferred)
     response.cancel()
     reader.files.fail_reads(reader.log(0))
-    reader.files.settle()
+    reader.settle()
     assert not reader.timers.waiting
 
 
@@ -202,5 +246,5 @@ def test_a_read_that_fails_after_the_prefetch_is_an_error_of_the_partition() -> 
     response = reader.fetch()
     assert isinstance(response, Deferred)
     reader.files.fail_reads(reader.log(0))
-    reader.files.settle()
+    reader.settle()
     assert response.value == [-ErrorCode.KAFKA_STORAGE_ERROR]

@@ -71,7 +71,8 @@ def test_a_prefetch_brings_the_bytes_and_calls_back_on_the_loop(disk: Disk) -> N
     threads: list[int] = []
     file.prefetch(MB, 2 * MB, lambda: threads.append(threading.get_ident()))
     assert not threads
-    disk.events.get(timeout=DEADLINE_S)()
+    while not threads:
+        disk.events.get(timeout=DEADLINE_S)()
     assert threads == [threading.get_ident()]
     assert file.is_cached(MB, 2 * MB)
     assert file.read(MB, 2 * MB) == data[MB : 3 * MB]
@@ -107,6 +108,23 @@ def test_a_prefetch_of_a_missing_file_calls_back(disk: Disk) -> None:
     file.prefetch(0, 5, lambda: done.append("missing"))
     disk.run_until(done, 1)
     assert disk.events.empty()
+
+
+def test_a_callback_that_fails_does_not_keep_others_waiting(disk: Disk) -> None:
+    """Several connections may wait for the same bytes."""
+    file = disk.cold_file(os.urandom(MB))
+    done: list[str] = []
+
+    def fail() -> None:
+        done.append("failed")
+        raise RuntimeError("broken")
+
+    file.prefetch(0, MB, fail)
+    file.prefetch(0, MB, lambda: done.append("read"))
+    with pytest.raises(RuntimeError, match="broken"):
+        disk.run_until(done, 2)
+    disk.run_until(done, 2)
+    assert done == ["failed", "read"]
 
 
 def test_no_descriptor_stays_open(disk: Disk) -> None:
