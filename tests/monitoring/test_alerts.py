@@ -58,6 +58,7 @@ TWO_PHASE = series("oncelog_two_phase_transactions")
 HANGING = series("oncelog_open_transactions", 'state="Hanging"')
 ONGOING = series("oncelog_open_transactions", 'state="Ongoing"')
 FENCED = series("oncelog_producers_fenced_total", 'cause="new producer"')
+EXPIRY = series("oncelog_certificate_expiry_timestamp_seconds", 'listener="SSL"')
 LOOP = series("oncelog_loop_lag_ms", 'quantile="0.99"')
 # Alerts without an instance, because each broker has the number of the whole cluster.
 OF_CLUSTER = {"OncelogPartitionsWithoutLeader"}
@@ -83,6 +84,10 @@ CASES = [
     Case("OncelogDiskAlmostFull", {FREE: constant(9), SIZE: constant(100)}, 10, {}),
     Case("OncelogDiskAlmostFull", {FREE: constant(11), SIZE: constant(100)}, 10, None),
     Case("OncelogDiskAlmostFull", {FREE: constant(-1), SIZE: constant(-1)}, 10, None),
+    # The time of an evaluation begins at 1970.
+    Case("OncelogCertificateExpires", {EXPIRY: constant(604_000)}, 6, {"listener": "SSL"}),
+    Case("OncelogCertificateExpires", {EXPIRY: constant(120)}, 6, {"listener": "SSL"}),
+    Case("OncelogCertificateExpires", {EXPIRY: constant(608_400)}, 6, None),
     Case("OncelogReadersHeldBack", {LAG: constant(5), STABLE: constant(7)}, 4, WHERE),
     Case("OncelogReadersHeldBack", {LAG: constant(5), STABLE: "7+1x120"}, 4, None),
     Case("OncelogReadersHeldBack", {LAG: constant(0), STABLE: constant(7)}, 4, None),

@@ -17,6 +17,7 @@ PAGES: Final = "docs/runbooks"
 OLD_S: Final = 720
 OLD_TWO_PHASE_S: Final = 3600
 FREE_SHARE: Final = 0.1
+CERTIFICATE_DAYS: Final = 7
 FENCES_A_MINUTE: Final = 1
 LATE_LOOP_MS: Final = 100
 
@@ -92,6 +93,16 @@ ALERTS: Final = (
         CRITICAL,
         "{{ $value | humanizePercentage }} of the disk of {{ $labels.instance }} are free",
         "disk-almost-full",
+    ),
+    # The series exists only for listeners with TLS.
+    Alert(
+        "OncelogCertificateExpires",
+        f"{metrics.CERTIFICATE_EXPIRY.name} - time() < {CERTIFICATE_DAYS * 86_400}",
+        5,
+        WARNING,
+        "the certificate of {{ $labels.listener }} on {{ $labels.instance }} expires in"
+        " {{ $value | humanizeDuration }}",
+        "certificate-expires",
     ),
     # The last stable offset does not move, although records are there.
     Alert(
