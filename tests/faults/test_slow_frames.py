@@ -78,6 +78,8 @@ class World:
             queued_max_request_bytes=HELD_BYTES,
             max_idle_ms=IDLE_MS,
             backlog=50,
+            receive_buffer_bytes=-1,
+            tls_receive_buffer_bytes=-1,
             send_buffer_bytes=102_400,
             spin_us=0,
         )

@@ -57,12 +57,20 @@ async def bind(
         raise _reason(error, address) from error
 
 
-async def listen(server: asyncio.Server, address: BindAddress, backlog: int) -> None:
+async def listen(
+    server: asyncio.Server, address: BindAddress, backlog: int, receive_buffer_bytes: int = -1
+) -> None:
     """Listen on all sockets of a bound server, and accept connections. Raises CannotListen if a
-    socket cannot listen."""
+    socket cannot listen.
+
+    `receive_buffer_bytes` is the SO_RCVBUF of each connection; -1 leaves it to the system.
+    Connections inherit it from the listening socket, so it holds for the first window too.
+    """
     try:
         for bound in server.sockets:
             with bound.dup() as same:
+                if receive_buffer_bytes > 0:
+                    same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
                 same.listen(backlog)
     except OSError as error:
         raise _reason(error, address) from error

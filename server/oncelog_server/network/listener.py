@@ -41,6 +41,7 @@ log = structlog.get_logger("oncelog.network")
 
 # A client chooses the name and version of its software, so the metrics show only this number.
 MOST_SOFTWARE: Final = 100
+RECEIVE_BUFFER: Final = "socket.receive.buffer.bytes"
 OTHER: Final = "other"
 
 
@@ -51,6 +52,8 @@ class Requests(Protocol):
 class Limits(msgspec.Struct, frozen=True):
     """The limits of the listener. `queued_max_request_bytes` bounds the memory of requests that are
     not served yet, over all connections; -1 means no limit, as in Kafka.
+
+    `receive_buffer_bytes` and `tls_receive_buffer_bytes` are for listeners without and with TLS.
 
     `max_connections` does not hold for the listener `protected`, which may have `max_protected`.
     `of_listeners` are the limits that listeners have themselves.
@@ -63,6 +66,8 @@ class Limits(msgspec.Struct, frozen=True):
     queued_max_request_bytes: int
     max_idle_ms: int
     backlog: int
+    receive_buffer_bytes: int
+    tls_receive_buffer_bytes: int
     send_buffer_bytes: int
     spin_us: int
     protected: str | None = None
@@ -71,6 +76,10 @@ class Limits(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
+        # Without TLS, one read takes as much as has arrived, so large buffers pay off. With TLS, a
+        # small window helps a client on the same machine: the kernel sends its data while it
+        # handles the broker's acknowledgements, in larger segments.
+        is_given = RECEIVE_BUFFER in settings.given
         return cls(
             max_connections=settings.max_connections,
             max_connections_per_address=settings.max_connections_per_ip,
@@ -79,6 +88,8 @@ class Limits(msgspec.Struct, frozen=True):
             queued_max_request_bytes=settings.queued_max_request_bytes,
             max_idle_ms=settings.connections_max_idle_ms,
             backlog=settings.socket_listen_backlog_size,
+            receive_buffer_bytes=settings.socket_receive_buffer_bytes if is_given else -1,
+            tls_receive_buffer_bytes=settings.socket_receive_buffer_bytes,
             send_buffer_bytes=settings.socket_send_buffer_bytes,
             spin_us=settings.oncelog_spin_us,
             protected=protected_listener(settings),
@@ -196,8 +207,10 @@ class Listener:
 
     async def accept(self) -> None:
         """Begin to serve on all bound sockets. Raises CannotListen if a socket cannot listen."""
-        for server, address in self._servers:
-            await listen(server, address, self._limits.backlog)
+        limits = self._limits
+        buffers = {False: limits.receive_buffer_bytes, True: limits.tls_receive_buffer_bytes}
+        for (server, address), admission in zip(self._servers, self._admissions, strict=True):
+            await listen(server, address, limits.backlog, buffers[admission.protocol.has_tls])
         self._sweep.begin()
 
     @property

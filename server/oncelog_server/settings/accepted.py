@@ -195,8 +195,6 @@ _LOGINS = (
 
 _JAAS = (("sasl.jaas.config", Kind.PASSWORD, None, MEDIUM),)
 
-_SOCKETS = (("socket.receive.buffer.bytes", Kind.INT, "102400", HIGH),)
-
 _CHECKPOINTS = (
     ("log.flush.start.offset.checkpoint.interval.ms", Kind.INT, "60000", HIGH),
     ("replica.high.watermark.checkpoint.interval.ms", Kind.LONG, "5000", HIGH),
@@ -223,7 +221,6 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
         "TLS is that of OpenSSL, not of the Java virtual machine": _OPENSSL,
         "this broker does not log in to another one by OAUTHBEARER or GSSAPI": _LOGINS,
         "a broker obeys only listener.name.<listener>.<mechanism>.sasl.jaas.config": _JAAS,
-        "the operating system sizes the receive buffers of sockets itself": _SOCKETS,
         "this checkpoint is written together with the recovery points": _CHECKPOINTS,
         "a broker waits 30 s for another one, for a commit as long as it leads": _OTHER_BROKERS,
         "coordinators write uncompressed records": _OFFSETS_CODEC,

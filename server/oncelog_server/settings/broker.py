@@ -117,6 +117,14 @@ class BrokerSettings(ImmutableSettings):
     socket_listen_backlog_size: int = honoured(
         Kind.INT, 50, "Maximum number of connections that wait to be accepted.", at_least(1)
     )
+    socket_receive_buffer_bytes: int = honoured(
+        Kind.INT,
+        102_400,
+        "SO_RCVBUF of every connection; -1 leaves it to the operating system. The default is only "
+        "for listeners with TLS: without TLS, the operating system sizes the buffers.",
+        at_least(-1),
+        importance=HIGH,
+    )
     socket_send_buffer_bytes: int = honoured(
         Kind.INT,
         393_216,
