@@ -1,4 +1,4 @@
-"""Named mutants of the buffers of frames."""
+"""Named mutants of the buffers of frames, and of the marks of sockets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ _TESTS: Final = (
     "tests/server/requests/test_spare_buffers.py",
     "tests/server/requests/test_frame_reader.py",
 )
+
+_MARK: Final = "server/oncelog_server/network/receive_mark.py"
+_MARK_TESTS: Final = ("tests/server/network/test_receive_mark.py",)
 
 FRAME_MUTANTS: Final = (
     Mutant(
@@ -53,5 +56,29 @@ FRAME_MUTANTS: Final = (
         "if least <= len(spare) <= most and",
         "if least <= len(spare) and",
         _TESTS,
+    ),
+    Mutant(
+        "FB6",
+        "the end of a request over TLS stays below the mark of its socket",
+        _MARK,
+        "        raised = missing_bytes >= MARK_BYTES + RECORD_BYTES\n",
+        "        raised = missing_bytes >= MARK_BYTES\n",
+        _MARK_TESTS,
+    ),
+    Mutant(
+        "FB7",
+        "a connection that closes sets the mark of another socket",
+        _MARK,
+        "        if self._transport.is_closing():\n",
+        "        if not self._transport:\n",
+        _MARK_TESTS,
+    ),
+    Mutant(
+        "FB8",
+        "a slow client over TLS counts as silent",
+        "server/oncelog_server/network/reading.py",
+        "            self._mark.lower()\n",
+        "            self._mark.follow(self._frames.missing_bytes)\n",
+        _MARK_TESTS,
     ),
 )

@@ -19,6 +19,7 @@ from oncelog_server.network.mute import Mute
 from oncelog_server.network.mutes import Mutes
 from oncelog_server.network.outbox import Outbox
 from oncelog_server.network.reading import Reading
+from oncelog_server.network.receive_mark import ReceiveMark
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.requests.backlog import Backlog
@@ -131,7 +132,8 @@ class Connection(asyncio.BufferedProtocol):
         )
         self.session = self._handshake.transport_open(host, self._has_hung_up, self.mute)
         self._mute = Mute(self, server.mutes, server.monotonic_ms)
-        self._reading = Reading(opened, self._frames, server.monotonic_ms)
+        mark = ReceiveMark.of(opened)
+        self._reading = Reading(opened, self._frames, server.monotonic_ms, mark)
         self._outbox = Outbox(opened, self._loop, server.turn, server.writables, self)
         if server.connection_opened(self):
             self._handshake.begin_sasl()
@@ -256,6 +258,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._handle_alone(frame)
             return
         if self._frames.advance(nbytes):
+            if self._reading is not None:
+                self._reading.advanced()
             return
         self._handle(self._frames.received(nbytes))
         if self._reading is not None:

@@ -81,6 +81,11 @@ class FrameReader:
         """The size in bytes of the buffer of an incomplete frame."""
         return len(self._frame) if self._frame is not None else 0
 
+    @property
+    def missing_bytes(self) -> int:
+        """The number of bytes that an incomplete frame lacks. 0 while its length is not known."""
+        return self._frame_size - self._received if self._frame is not None else 0
+
     def buffer(self) -> memoryview:
         frame = self._frame
         if frame is not None:
