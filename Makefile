@@ -124,7 +124,7 @@ torture: $(READY)  ## a copy loop under kills, pauses and power losses: ROUNDS=2
 simulate: $(READY)  ## SEEDS=1000 simulations, each with faults drawn from its seed; SEED=7 repeats one; CLUSTER=1 of several brokers
 	$(BIN)/python -m tests.simulation $(if $(CLUSTER),--cluster) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --processes 2)
 
-mutants: $(READY)  ## put 194 named defects into the code, one at a time, and show which test finds each; ONLY="M3 M7"
+mutants: $(READY)  ## put each named defect of tests/mutants into the code, and show which test finds each; ONLY="M3 M7"
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
 
 mutate: $(READY)  ## put 150 defects made by rules into the code, and show which test finds each; N=20 SEED=7 MODULES="log client/core"

@@ -1,11 +1,11 @@
 """All named mutants. This module defines those that change the server on one broker. The other
 mutants come from `access.py` (access rules), `authentication.py`, `broker_settings.py` (dynamic
-settings, throttles, features), `elections.py` (ISR and elections), `follower_reads.py` (the
-partitions that a follower's Fetch reads), `frames.py` (buffers of requests, marks of sockets),
-`machine.py` (several brokers on one machine), `owners.py` (producer ids of principals),
-`quotas.py`, `reassignments.py`, `remote_groups.py`, `replication.py`, `self_fencing.py`,
-`situations.py` (defects that only a special situation shows), `sink.py` (the Spark sink),
-`starting.py` and `stopping.py` (the start and the stop of a broker).
+settings, throttles, features), `cold_reads.py` (records only on the disk), `elections.py` (ISR and
+elections), `follower_reads.py` (the partitions that a follower's Fetch reads), `frames.py` (buffers
+of requests, marks of sockets), `machine.py` (several brokers on one machine), `owners.py` (producer
+ids of principals), `quotas.py`, `reassignments.py`, `remote_groups.py`, `replication.py`,
+`self_fencing.py`, `situations.py` (defects that only a special situation shows), `sink.py` (the
+Spark sink), `starting.py` and `stopping.py` (the start and the stop of a broker).
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ log = structlog.get_logger("oncelog.network")
 
 # A client chooses the name and version of its software, so the metrics show only this number.
 MOST_SOFTWARE: Final = 100
-RECEIVE_BUFFER: Final = "socket.receive.buffer.bytes"
 OTHER: Final = "other"
+RECEIVE_BUFFER: Final = "socket.receive.buffer.bytes"
 
 
 class Requests(Protocol):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate, cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -17,13 +18,14 @@ from oncelog_protocol.tls.contexts import client_context, server_context
 from oncelog_protocol.tls.engine import TlsEngine
 from oncelog_server.network.admission import PlaintextAdmission
 from oncelog_server.network.connection import Connection
-from oncelog_server.network.receive_mark import MARK_BYTES, RECORD_BYTES
+from oncelog_server.network.receive_mark import MARK_BYTES, RECORD_BYTES, ReceiveMark
 from oncelog_server.network.tls_transport import READ_BYTES, TlsTransport
 from oncelog_server.security.protocols import SecurityProtocol
 from tests.harness.certificates import Certificates
 from tests.server.network.test_connection import Scripted
 
 LARGE = 1 << 20
+DEADLINE_S = 30
 
 
 class Socket:
@@ -175,6 +177,41 @@ async def test_a_slow_client_is_read_at_each_look_at_the_time(folder: Path) -> N
     assert world.socket.mark == 1  # no record is complete yet, so no byte has arrived
     world.arrive(data[100_100:103_000])
     assert world.socket.mark == MARK_BYTES
+
+
+async def _arrives_after_the_mark_is_lowered() -> bytes:
+    """Send 100 bytes to a socket with a mark. Return the bytes that it has when it is lowered."""
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Future[bytes] = loop.create_future()
+    opened: asyncio.Future[asyncio.Transport] = loop.create_future()
+
+    class Reader(asyncio.Protocol):
+        def connection_made(self, transport: Any) -> None:
+            opened.set_result(transport)
+
+        def data_received(self, data: bytes) -> None:
+            arrived.set_result(data)
+
+    server = await loop.create_server(Reader, "127.0.0.1", 0)
+    with socket.create_connection(server.sockets[0].getsockname()) as client:
+        transport = await opened
+        mark = ReceiveMark(transport, transport.get_extra_info("socket"))
+        mark.follow(LARGE)
+        client.sendall(bytes(100))
+        for _ in range(10):
+            await asyncio.sleep(0)  # turns of the loop, in which a readable socket is read
+        assert not arrived.done()
+        mark.lower()
+        async with asyncio.timeout(DEADLINE_S):
+            found = await arrived
+        transport.abort()
+    server.close()
+    return found
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_bytes_below_the_mark_arrive_when_it_is_lowered(run: Callable[..., bytes]) -> None:
+    assert run(_arrives_after_the_mark_is_lowered()) == bytes(100)
 
 
 async def test_a_closed_socket_keeps_its_mark(folder: Path) -> None:
