@@ -11,7 +11,7 @@ import subprocess
 import sysconfig
 import time
 from collections.abc import Iterator, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -57,28 +57,11 @@ def resident_bytes(pid: int) -> int:
     raise UnfitMachine(f"no VmRSS of process {pid}")
 
 
-def children(pid: int, word: str) -> list[int]:
-    """Return the processes that the first thread of a process has started, and that have this word
-    in their commands."""
-    found = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-    return [child for child in found if word in _command(child)]
-
-
-def _command(pid: int) -> list[str]:
-    """Return the words of a process's command, none if it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    except OSError:
-        return []
-
-
 def pin(pid: int, cores: Set[int]) -> None:
     """Pin all threads of a process to these cores. Its later threads inherit the cores."""
     for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
+        with suppress(ProcessLookupError):
             os.sched_setaffinity(int(task.name), cores)
-        except ProcessLookupError:
-            continue
 
 
 def allow_open_files(count: int) -> None:
@@ -111,7 +94,8 @@ class Priority(NamedTuple):
         """Schedule all threads of a process with this priority. Its later threads and processes
         inherit this. Raises PermissionError."""
         for task in Path(f"/proc/{pid}/task").iterdir():
-            os.sched_setscheduler(int(task.name), self.policy, os.sched_param(self.priority))
+            with suppress(ProcessLookupError):
+                os.sched_setscheduler(int(task.name), self.policy, os.sched_param(self.priority))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from tests.harness.cluster import Cluster as OncelogBrokers
 from tests.harness.etcd import Etcd
 from tests.harness.kafka.cluster import KafkaCluster
 from tests.harness.kafka.kafka import Kafka
+from tests.harness.processes import children, command
 
 SIZE: Final = 3
 # A word in the command of the exit monitor, a small process that each broker with etcd starts.
@@ -68,7 +69,8 @@ class Cluster:
     def pids(self) -> list[int]:
         """Return the processes that run: the brokers, their exit monitors, and `others`."""
         brokers = [broker.pid for broker in self.brokers.values()]
-        monitors = chain.from_iterable(machine.children(pid, EXIT_MONITOR) for pid in brokers)
+        started = chain.from_iterable(map(children, brokers))
+        monitors = [child for child in started if EXIT_MONITOR in command(child)]
         return [*brokers, *monitors, *self.others]
 
     def cpu_seconds(self) -> float:

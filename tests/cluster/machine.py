@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cluster.reading import CALL_S
 from tests.harness.broker import Oncelog
+from tests.harness.processes import children, command, is_alive
 from tests.harness.waiting import wait_until
 
 COUNT: Final = 3
@@ -48,11 +49,10 @@ class Machine(Oncelog):
     def pids(self) -> dict[int, int]:
         """Return the process of each broker by its id."""
         found: dict[int, int] = {}
-        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        for child in map(int, children):
-            command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-            if b"--member" in command:
-                found[int(command[command.index(b"--member") + 1])] = child
+        for child in children(self.pid):
+            words = command(child)
+            if "--member" in words:
+                found[int(words[words.index("--member") + 1])] = child
         return found
 
     def start(self, timeout_s: float = 30.0) -> None:
@@ -88,14 +88,6 @@ def free_range(count: int) -> int:
             except OSError:
                 continue
             return first
-
-
-def is_alive(pid: int) -> bool:
-    """Return True if the process runs. A zombie has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def exit_all(pids: Mapping[int, int]) -> None:

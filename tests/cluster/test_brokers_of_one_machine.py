@@ -16,8 +16,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from oncelog_server.processes.broker_processes import BrokerProcesses
 from tests.client.cli.conftest import CommandLine
-from tests.cluster.machine import COUNT, Machine, exit_all, is_alive
+from tests.cluster.machine import COUNT, Machine, exit_all
 from tests.cluster.reading import CALL_S, values
+from tests.harness.processes import is_alive
 from tests.harness.waiting import wait_until
 
 TOPIC = "orders"

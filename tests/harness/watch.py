@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.harness.broker import Process
+from tests.harness.processes import ENDED
 
 
 class Watch:
@@ -33,8 +34,8 @@ class Watch:
 
 def queued_s(thread: str) -> float:
     """Return how long a thread, or the main thread of a process, has waited for a processor. Return
-    0 on a system without this count."""
-    with suppress(FileNotFoundError):
+    0 for an ended thread, and on a system without this count."""
+    with suppress(*ENDED):
         return int(Path(f"/proc/{thread}/schedstat").read_text().split()[1]) / 1e9
     return 0.0
 

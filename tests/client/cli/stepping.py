@@ -24,7 +24,7 @@ def queued_s(thread):
     try:
         with open(f"/proc/{thread}/schedstat") as numbers:
             return int(numbers.read().split()[1]) / 1e9
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return 0.0
 
 class Steps:

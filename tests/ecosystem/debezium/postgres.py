@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from oncelog.testing.ports import reserve_port
+from tests.harness.processes import children
 
 INSTALLED = Path("/usr/lib/postgresql/15/bin")
 # The server, psql, and the libraries that a small Debian has not.
@@ -119,11 +120,11 @@ class Postgres:
         process = self._process
         if process is None:
             return
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        found = children(process.pid)
         process.kill()
-        for child in children:
+        for child in found:
             try:
-                os.kill(int(child), signal.SIGKILL)
+                os.kill(child, signal.SIGKILL)
             except ProcessLookupError:
                 continue
         process.wait()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.driver import JavaDriver
+from tests.harness.processes import thread_names
 from tests.harness.waiting import wait_until
 
 ADMIN_THREAD = "kafka-admin-cli"  # Linux keeps 15 characters of a name
@@ -23,9 +23,7 @@ def driver(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def admin_threads(driver: JavaDriver) -> int:
     assert driver._process is not None
-    tasks = Path(f"/proc/{driver._process.pid}/task")
-    names = [(task / "comm").read_text().strip() for task in tasks.iterdir()]
-    return names.count(ADMIN_THREAD)
+    return thread_names(driver._process.pid).count(ADMIN_THREAD)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 
 import uvloop
 
 from oncelog_server.config import load_settings
 from oncelog_server.exit_monitor.process import ExitMonitorProcess, monitored
+from tests.harness.processes import children
 from tests.server.metadata.brokers import until
 
 # The argument for a lease that holds no registration.
@@ -29,17 +29,11 @@ async def main(lease_id: int, assignments: list[str]) -> None:
     if UNREGISTERED not in assignments:
         monitor.registered()
     await until(lambda: monitor._transport is not None)
-    sys.stdout.write(json.dumps([*children()]) + "\n")
+    sys.stdout.write(json.dumps(children(os.getpid())) + "\n")
     sys.stdout.flush()
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     await stopped.wait()
-
-
-def children() -> set[int]:
-    """Return the process ids of the children of this process."""
-    pid = os.getpid()
-    return {*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())}
 
 
 if __name__ == "__main__":

@@ -23,10 +23,11 @@ from tests.harness.certificates import Certificates
 from tests.harness.etcd import ROOT as ROOT_USER
 from tests.harness.etcd import Etcd
 from tests.harness.etcd_fixtures import etcd_program, real_etcd
+from tests.harness.processes import children, command
 from tests.harness.repository import ROOT
 from tests.harness.waiting import wait_until
 from tests.server.exit_monitor import dying_broker
-from tests.server.exit_monitor.dying_broker import UNREGISTERED, children
+from tests.server.exit_monitor.dying_broker import UNREGISTERED
 from tests.server.metadata.brokers import until
 
 __all__ = ["etcd_program", "real_etcd"]
@@ -55,9 +56,9 @@ def monitored_process(
     lease_id: int, *assignments: str, loop: str = "uvloop"
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Yield a process and the id of its exit monitor."""
-    command = [sys.executable, "-m", dying_broker.__name__, loop, str(lease_id), *assignments]
+    program = [sys.executable, "-m", dying_broker.__name__, loop, str(lease_id), *assignments]
     with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        program, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as dying:
         assert dying.stdout is not None
         (monitor,) = json.loads(dying.stdout.readline())
@@ -158,7 +159,7 @@ def test_the_monitor_does_not_keep_the_errors_of_the_broker_open() -> None:
         assert dying.stderr is not None
         assert b"Connection refused" in dying.stderr.read()
         # A process that has ended has no command.
-        assert "exit_monitor" in Path(f"/proc/{monitor}/cmdline").read_text()
+        assert "exit_monitor" in " ".join(command(monitor))
         os.kill(monitor, signal.SIGKILL)
 
 
@@ -198,14 +199,14 @@ async def own_monitor(
 ) -> AsyncIterator[tuple[ExitMonitorProcess, Callable[[], set[int]]]]:
     """Yield a monitor of this process, and a function that returns the ids of its processes. Close
     the monitor at the end, and wait for the end of the processes."""
-    before = children()
+    before = {*children(os.getpid())}
     settings = load_settings(assignments=[endpoints(etcd.urls)]).settings
     monitor = ExitMonitorProcess(monitored(settings))
     try:
-        yield monitor, lambda: children() - before
+        yield monitor, lambda: {*children(os.getpid())} - before
     finally:
         await monitor.close()
-        await until(lambda: not children() - before)
+        await until(lambda: not {*children(os.getpid())} - before)
 
 
 async def test_a_closed_monitor_leaves_the_lease(real_etcd: Etcd) -> None:
