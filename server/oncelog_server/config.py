@@ -147,8 +147,12 @@ def settings_of(
         except InvalidValue as error:
             problems.append(problem_of(assignment, str(error)))
     own = _listener_values(of_listeners, warnings, problems)
-    if values.get("broker_id", -1) != -1:
-        values.setdefault("node_id", values["broker_id"])
+    for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        # As in Kafka (KafkaConfig.populateSynonyms), each of the two names sets the other.
+        number = values.get(HONOURED[name].attribute, -1)
+        if number != -1 and other not in effective:
+            effective[other] = msgspec.structs.replace(effective[name], name=other)
+            values[HONOURED[other].attribute] = number
     texts = {name: given_text(assignment) for name, assignment in effective.items()}
     settings = Settings(**values, given=texts, of_listeners=own, login_file=login_file)
     named = effective | {assignment.name: assignment for assignment in of_listeners.values()}

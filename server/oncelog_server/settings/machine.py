@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from oncelog_server.settings.model import HONOURED, Settings
+from oncelog_server.settings.table import SettingValue, format_value
 from oncelog_server.storage.layout import OTHER_BROKERS
-
-if TYPE_CHECKING:
-    from oncelog_server.settings.model import Settings
 
 _PORT: Final = r":(\d+)$"
 LAST_PORT: Final = 65_535
@@ -42,13 +41,20 @@ def member_settings(settings: Settings, number: int) -> Settings:
         own["first_broker"] = first
         own["log_dirs"] = (f"{first}/{OTHER_BROKERS}/{number}",)
         own["node_id"] = settings.node_id + offset
-        own["broker_id"] = -1
+        own["broker_id"] = own["node_id"]
         own["listeners"] = _moved(settings.listeners, port)
         if settings.advertised_listeners is not None:
             own["advertised_listeners"] = _moved(settings.advertised_listeners, port)
         if settings.oncelog_metrics_port > 0:
             own["oncelog_metrics_port"] = settings.oncelog_metrics_port + port
-    return replace(settings, **own)
+    return replace(settings, **own, given={**settings.given, **dict(_texts(own))})
+
+
+def _texts(own: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
+    """Yield the texts that these values have in a file of settings, for DescribeConfigs."""
+    for row in HONOURED.values():
+        if row.attribute in own:
+            yield row.name, format_value(row.kind, own[row.attribute]) or ""
 
 
 def port_step(settings: Settings) -> int:

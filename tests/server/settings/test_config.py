@@ -9,6 +9,7 @@ import pytest
 
 from oncelog_protocol.secret import Secret
 from oncelog_server.config import Settings, SettingsError, load_settings
+from oncelog_server.settings.description import ConfigSource, describe_broker
 from oncelog_server.settings.listeners import listeners_of
 from oncelog_server.settings.sources import name_of_variable
 
@@ -267,6 +268,19 @@ def test_the_older_name_of_the_broker_id() -> None:
     assert load_settings(assignments=["broker.id=4"]).settings.node_id == 4
     (problem,) = problems_of("broker.id=4", "node.id=5")
     assert "must be the same as node.id" in problem
+
+
+@pytest.mark.parametrize("given", ["node.id", "broker.id"])
+def test_each_name_of_the_broker_id_sets_the_other(given: str) -> None:
+    """KafkaConfig.populateSynonyms: DescribeConfigs shows both as set."""
+    settings = load_settings(assignments=[f"{given}=4"]).settings
+    shown = {row.name: row for row in describe_broker(settings)}
+    for name in ("node.id", "broker.id"):
+        assert (shown[name].value, shown[name].source) == ("4", ConfigSource.STATIC_BROKER)
+
+
+def test_a_broker_id_of_minus_1_leaves_the_id_to_node_id() -> None:
+    assert load_settings(assignments=["broker.id=-1"]).settings.node_id == 1
 
 
 def test_an_unreadable_source_is_reported_with_the_other_problems(tmp_path: Path) -> None:

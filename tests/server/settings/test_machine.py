@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_server.config import SettingsError, load_settings
+from oncelog_server.settings.description import ConfigSource, describe_broker
 from oncelog_server.settings.listeners import listeners_of
 from oncelog_server.settings.machine import last_port, member_settings, port_step
 from oncelog_server.settings.model import Settings
@@ -31,6 +32,22 @@ def test_ids_ports_and_directories_follow_each_other() -> None:
     assert [broker.first_broker for broker in found] == [None, "d", "d"]
     assert [broker.has_metadata_elsewhere for broker in found] == [False, True, True]
     assert all(broker.has_other_brokers for broker in found)
+
+
+def test_each_broker_shows_its_own_settings() -> None:
+    all_ = settings("oncelog.brokers=2", "node.id=7", "listeners=PLAINTEXT://:9092", "log.dirs=d")
+    shown = {row.name: row for row in describe_broker(member_settings(all_, 2))}
+    own = {
+        "node.id": "8",
+        "broker.id": "8",
+        "listeners": "PLAINTEXT://:9093",
+        "log.dirs": "d/brokers/2",
+        "offsets.topic.replication.factor": "1",
+    }
+    for name, text in own.items():
+        row = shown[name]
+        assert (row.value, row.synonyms[0].value) == (text, text)
+        assert row.source is row.synonyms[0].source is ConfigSource.STATIC_BROKER
 
 
 def test_advertised_ports_and_the_port_of_metrics_move_too() -> None:
