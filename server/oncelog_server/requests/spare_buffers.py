@@ -35,7 +35,7 @@ class SpareBuffers:
         return taken
 
     def lend(self, frame_bytes: int) -> bytearray | None:
-        """Return a buffer for a whole frame of this size, of which few bytes have arrived. Return
+        """Return a buffer that holds a whole frame of this size, before its bytes arrive. Return
         None if no kept buffer fits.
 
         It counts as kept until it is given back. So all frames with such buffers take no memory
