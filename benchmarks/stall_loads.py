@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from benchmarks.batches import NO_IDENTITY, a_batch
 from benchmarks.cold_log import MEGABYTES, ColdLog
+from benchmarks.timed_log import PARTITIONS as TIMED_PARTITIONS
+from benchmarks.timed_log import TimedLog
 from benchmarks.undecoded import Failed, UndecodedClient, check, prepared, read
 from oncelog.testing.wire import Wire
 from oncelog_protocol.messages.add_partitions_to_txn import (
@@ -83,6 +85,9 @@ class Loads:
         cold = ColdLog(self._broker)
         yield Load(f"write {MEGABYTES} MB", cold.write, is_always_run=True)
         yield Load(f"read {MEGABYTES} MB that are only on the disk", cold.read)
+        timed = TimedLog(self._broker)
+        yield Load(f"write {TIMED_PARTITIONS} large batches", timed.write, is_always_run=True)
+        yield Load(f"ListOffsets by time of {TIMED_PARTITIONS} partitions", timed.search)
         yield Load(
             f"create {WIDE} partitions and, meanwhile, one more topic",
             self._wide,

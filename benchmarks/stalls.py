@@ -23,6 +23,7 @@ from benchmarks.beside import Beside, Latencies
 from benchmarks.cold_log import PARTITIONS as COLD_PARTITIONS
 from benchmarks.stall_loads import PARTITIONS_OF_A_TOPIC, TOPICS, Load, Loads
 from benchmarks.stall_table import Measured, show
+from benchmarks.timed_log import PARTITIONS as TIMED_PARTITIONS
 from benchmarks.undecoded import Failed
 from oncelog.testing.ports import reserve_port
 from oncelog_protocol.messages.create_topics import CreatableTopic
@@ -30,6 +31,8 @@ from oncelog_protocol.messages.metadata import MetadataRequest
 from tests.harness.broker import Oncelog
 
 RECORDS: Final = 5
+# The topics of all loads, and PACED.
+MOST_PARTITIONS: Final = TOPICS * PARTITIONS_OF_A_TOPIC + 1 + 2 * COLD_PARTITIONS + TIMED_PARTITIONS
 PACED: Final = "paced"
 MUST_START_S: Final = 8.0
 MUST_STOP_S: Final = 10.0
@@ -110,7 +113,7 @@ def main() -> int:
         port = reserve_port(folder)
         settings = {
             "group.initial.rebalance.delay.ms": "0",
-            "oncelog.max.partitions": str(TOPICS * PARTITIONS_OF_A_TOPIC + 1 + 2 * COLD_PARTITIONS),
+            "oncelog.max.partitions": str(MOST_PARTITIONS),
             "oncelog.metrics.port": str(port),
         }
         with Oncelog(Path(path), settings) as broker:

@@ -4,8 +4,9 @@ settings, throttles, features), `cold_reads.py` (records only on the disk), `ele
 elections), `follower_reads.py` (the partitions that a follower's Fetch reads), `frames.py` (buffers
 of requests, marks of sockets), `machine.py` (several brokers on one machine), `owners.py` (producer
 ids of principals), `quotas.py`, `reassignments.py`, `remote_groups.py`, `replication.py`,
-`self_fencing.py`, `situations.py` (defects that only a special situation shows), `sink.py` (the
-Spark sink), `starting.py` and `stopping.py` (the start and the stop of a broker).
+`searches.py` (ListOffsets by time), `self_fencing.py`, `situations.py` (defects that only a
+special situation shows), `sink.py` (the Spark sink), `starting.py` and `stopping.py` (the start and
+the stop of a broker).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tests.mutants.quotas import QUOTA_MUTANTS
 from tests.mutants.reassignments import REASSIGNMENT_MUTANTS
 from tests.mutants.remote_groups import REMOTE_GROUP_MUTANTS
 from tests.mutants.replication import REPLICATION_MUTANTS
+from tests.mutants.searches import SEARCH_MUTANTS
 from tests.mutants.self_fencing import SELF_FENCING_MUTANTS
 from tests.mutants.sink import SINK_MUTANTS
 from tests.mutants.situations import SITUATION_MUTANTS
@@ -331,6 +333,7 @@ MUTANTS: Final = (
     *REASSIGNMENT_MUTANTS,
     *REMOTE_GROUP_MUTANTS,
     *REPLICATION_MUTANTS,
+    *SEARCH_MUTANTS,
     *SELF_FENCING_MUTANTS,
     *STARTING_MUTANTS,
     *STOPPING_MUTANTS,

@@ -355,23 +355,14 @@ def read_records(
     batch's timestamp. Raises UnsupportedMagic and CorruptRecords.
     """
     header = read_header(buffer, position)
-    if header.magic != MAGIC:
-        raise UnsupportedMagic(header.magic)
+    _check_size(buffer, position, header)
     size = header.size
-    if not HEADER_SIZE <= size <= len(buffer) - position:
-        raise CorruptRecords(
-            f"the batch has size {size}, only {len(buffer) - position} bytes are there"
-        )
     if check_crc and (crc := compute_crc(buffer, position, size)) != header.crc:
         raise CorruptRecords(f"the CRC is {crc}, the header says {header.crc}")
-    data: Bytes = memoryview(buffer)[position + HEADER_SIZE : position + size]
-    compression = header.compression
-    if not header.records_count and not len(data):
+    if not header.records_count and size == HEADER_SIZE:
         return []  # compaction leaves an empty batch to keep the producer's last sequence number
     records = decode_records(
-        bytes(data)
-        if compression == Compression.NONE
-        else decompress(compression, data, max_bytes),
+        record_bytes(buffer, position, header, max_bytes),
         header.records_count,
         base_offset=header.base_offset,
         last_offset_delta=header.last_offset_delta,
@@ -381,3 +372,22 @@ def read_records(
         timestamp = header.max_timestamp
         return [record._replace(timestamp=timestamp) for record in records]
     return records
+
+
+def record_bytes(buffer: Bytes, position: int, header: BatchHeader, max_bytes: int) -> bytes:
+    """Return the encoded records of the batch at `position`, decompressed. `header` is the batch's,
+    and `max_bytes` the maximum size of the result. Raises UnsupportedMagic and CorruptRecords."""
+    _check_size(buffer, position, header)
+    data = memoryview(buffer)[position + HEADER_SIZE : position + header.size]
+    compression = header.compression
+    if compression == Compression.NONE:
+        return bytes(data)
+    return decompress(compression, data, max_bytes)
+
+
+def _check_size(buffer: Bytes, position: int, header: BatchHeader) -> None:
+    if header.magic != MAGIC:
+        raise UnsupportedMagic(header.magic)
+    left = len(buffer) - position
+    if not HEADER_SIZE <= header.size <= left:
+        raise CorruptRecords(f"the batch has size {header.size}, only {left} bytes are there")

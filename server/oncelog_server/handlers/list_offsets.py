@@ -26,6 +26,7 @@ from oncelog_protocol.messages.list_offsets import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.results import TimestampOffset
+from oncelog_server.log.timestamps import Search
 from oncelog_server.partition.isolation import ISOLATIONS
 from oncelog_server.partition.lag import count_lag
 from oncelog_server.partition.partition import Partition
@@ -47,7 +48,6 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
-_START_OR_TIERED: Final = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 # Earlier versions get LEADER_NOT_AVAILABLE instead of OFFSET_NOT_AVAILABLE (KIP-207).
 OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 _OFFSET_NOT_AVAILABLE: Final = ErrorCode.OFFSET_NOT_AVAILABLE
@@ -69,9 +69,19 @@ def handle(
     services: BrokerServices, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
     steps = _steps(services, context, request)
-    if any(wanted.count_from >= 0 for topic in request.topics for wanted in topic.partitions):
-        return steps  # counting a lag may take long even for few partitions
+    # To count a lag or to find a time may take long even for few partitions.
+    if any(
+        wanted.count_from >= 0 or _needs_search(wanted.timestamp)
+        for topic in request.topics
+        for wanted in topic.partitions
+    ):
+        return steps
     return when_large(sum(1 + len(topic.partitions) for topic in request.topics), steps)
+
+
+def _needs_search(timestamp: int) -> bool:
+    """Return True if the response to this timestamp depends on the records' times."""
+    return timestamp >= 0 or timestamp == MAX_TIMESTAMP
 
 
 def _steps(
@@ -96,12 +106,14 @@ def _steps(
                 _check_timestamp(context.api_version, wanted.timestamp)
                 partition = services.partitions.require(topic.name, wanted.partition_index)
                 partition.check_leader(wanted.current_leader_epoch)
-                end = partition.end_offset(isolation)
+                end, is_known = partition.end_offset(isolation), _is_end_known(partition)
                 if _is_follower(context, partition, request.replica_id):
-                    end = partition.log_end_offset
-                elif _is_end_unknown(partition, wanted.timestamp, end):
-                    raise Refused(_OFFSET_NOT_AVAILABLE)
-                row = _look_up(partition, wanted, end)
+                    end, is_known = partition.log_end_offset, True
+                if _needs_search(wanted.timestamp):
+                    found = yield from _search(services, partition, wanted, end)
+                    row = _found_row(wanted, found, end, is_known)
+                else:
+                    row = _row(partition, wanted, end, is_known)
             except Refused as refused:
                 row = _nothing(wanted, _code(context.api_version, refused.code))
             except (StorageError, CorruptLog):
@@ -166,41 +178,70 @@ def _code(version: int, code: ErrorCode) -> ErrorCode:
     return code
 
 
-def _is_end_unknown(partition: Partition, timestamp: int, end: int) -> bool:
-    """Return True if a new leader does not know yet which of its records are committed, and the
-    response depends on those records (KIP-207). The offset of a client would otherwise move back. A
-    record below the known end is committed, whatever follows it."""
-    if partition.high_watermark >= partition.replicas.epoch_start_offset:
-        return False
-    if timestamp == LATEST:
-        return True
-    if timestamp in _START_OR_TIERED:
-        return False
-    found = _found(partition, timestamp, end)
-    return found is None or found.offset >= end
+def _is_end_known(partition: Partition) -> bool:
+    """Return False if a new leader does not know yet which of its records are committed (KIP-207).
+    The offset of a client would otherwise move back. A record below the known end is committed,
+    whatever follows it."""
+    return partition.high_watermark >= partition.replicas.epoch_start_offset
 
 
-def _found(partition: Partition, timestamp: int, end: int) -> TimestampOffset | None:
-    if timestamp == MAX_TIMESTAMP:
-        return partition.max_timestamp_offset()
-    return partition.offset_for_timestamp(timestamp, end)
-
-
-def _look_up(
-    partition: Partition, wanted: ListOffsetsPartition, end: int
+def _row(
+    partition: Partition, wanted: ListOffsetsPartition, end: int, is_known: bool
 ) -> ListOffsetsPartitionResponse:
-    """Return the offset for the timestamp. `end` is the end of the readable records."""
-    timestamp = wanted.timestamp
+    """Return the offset for a special timestamp that needs no search. `end` is the end of the
+    readable records. Raises Refused if the offset depends on it, and it is not known."""
     index = wanted.partition_index
-    if timestamp == LATEST:
+    if wanted.timestamp == LATEST:
+        if not is_known:
+            raise Refused(_OFFSET_NOT_AVAILABLE)
         return ListOffsetsPartitionResponse(index, 0, -1, end, partition.leader_epoch)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+    if wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = partition.log_start_offset
         epoch = partition.epoch_at(start)
         return ListOffsetsPartitionResponse(index, 0, -1, start, epoch)
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return _nothing(wanted)  # There is no tiered storage.
-    found = _found(partition, timestamp, end)
+    return _nothing(wanted)  # There is no tiered storage.
+
+
+def _search(
+    services: BrokerServices, partition: Partition, wanted: ListOffsetsPartition, end: int
+) -> Search:
+    """Return the first record below `end` that has the wanted time, or for MAX_TIMESTAMP the record
+    with the latest time. Raises Refused if the partition was deleted, or has moved, while it was
+    searched."""
+    try:
+        while True:
+            if wanted.timestamp == MAX_TIMESTAMP:
+                found = yield from partition.max_timestamp_offset()
+            else:
+                found = yield from partition.offset_for_timestamp(wanted.timestamp, end)
+            # If retention has deleted the record meanwhile, the search begins again.
+            if found is None or found.offset >= partition.log_start_offset:
+                break
+    except (StorageError, CorruptLog):
+        # The bytes of a deleted partition cannot be read, which is no failure of the disk.
+        _require_unchanged(services, partition, wanted)
+        raise
+    _require_unchanged(services, partition, wanted)
+    return found
+
+
+def _require_unchanged(
+    services: BrokerServices, partition: Partition, wanted: ListOffsetsPartition
+) -> None:
+    if services.partitions.require(*partition.topic_partition) is not partition:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # created again with the same name
+    partition.check_leader(wanted.current_leader_epoch)
+
+
+def _found_row(
+    wanted: ListOffsetsPartition, found: TimestampOffset | None, end: int, is_known: bool
+) -> ListOffsetsPartitionResponse:
+    """Return the row of a record that was found by its time, if it is below `end`. Raises Refused
+    if it is not, and the end is not known."""
     if found is None or found.offset >= end:
+        if not is_known:
+            raise Refused(_OFFSET_NOT_AVAILABLE)
         return _nothing(wanted)
-    return ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, found.leader_epoch)
+    return ListOffsetsPartitionResponse(
+        wanted.partition_index, 0, found.timestamp, found.offset, found.leader_epoch
+    )

@@ -26,11 +26,10 @@ from oncelog_server.log.results import (
     Flush,
     LogRead,
     Origin,
-    TimestampOffset,
 )
 from oncelog_server.log.retention import below_start, too_many, too_old
 from oncelog_server.log.segments import LogSegments
-from oncelog_server.log.timestamps import Timestamps
+from oncelog_server.log.timestamps import Search, Timestamps
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.log.validation import BatchRules, decompressed_limit
 from oncelog_server.storage.files import File, Files, StorageError
@@ -347,14 +346,14 @@ class PartitionLog:
         CorruptLog."""
         return self.reader.size_from(offset)
 
-    def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampOffset | None:
+    def offset_for_timestamp(self, timestamp: int, limit: int) -> Search:
         """Return the first record below `limit` with `timestamp` (ms) or later (ListOffsets), None
-        without such a record."""
+        without such a record. Yield after each step."""
         return self._timestamps().first_at(timestamp, limit)
 
-    def max_timestamp_offset(self) -> TimestampOffset | None:
+    def max_timestamp_offset(self) -> Search:
         """Return the record with the latest timestamp (ListOffsets -3, KIP-734), None if no record
-        has a timestamp."""
+        has a timestamp. Yield after each step."""
         return self._timestamps().latest()
 
     def _timestamps(self) -> Timestamps:

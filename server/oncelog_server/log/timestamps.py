@@ -1,15 +1,28 @@
-"""Finds records by their time (ListOffsets; UnifiedLog.fetchOffsetByTimestamp, KIP-734)."""
+"""Finds records by their time (ListOffsets; UnifiedLog.fetchOffsetByTimestamp, KIP-734).
+
+A search may walk over a whole segment, if its records are not in the order of their times, and over
+all records of a large batch. So it is done in steps, and the log may change between two of them.
+"""
 
 from __future__ import annotations
 
-from oncelog_protocol.records.batch import BatchHeader, read_records
+from collections.abc import Callable, Generator, Iterator
+from typing import Final, TypeAlias
+
+from oncelog_protocol.records.batch import BatchHeader
 from oncelog_protocol.records.errors import CorruptRecords
-from oncelog_protocol.records.record import Record
+from oncelog_protocol.records.times import RecordTime, record_times
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.results import NO_TIMESTAMP, TimestampOffset
 from oncelog_server.log.scan import Scan
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.segments import LogSegments
+
+# Number of batches, and of records, in one step. A step takes less than 1 ms.
+STEP_BATCHES: Final = 64
+STEP_RECORDS: Final = 256
+
+Search: TypeAlias = Generator[None, None, TimestampOffset | None]
 
 
 class Timestamps:
@@ -20,45 +33,50 @@ class Timestamps:
         self._log_start_offset = log_start_offset
         self._max_bytes = max_bytes
 
-    def first_at(self, timestamp: int, limit: int) -> TimestampOffset | None:
+    def first_at(self, timestamp: int, limit: int) -> Search:
         """Return the first record at or after `timestamp` (ms) with an offset in log start..`limit`
         (exclusive), or None. Raises StorageError and CorruptLog."""
-        for segment in self._segments:
+        for segment in list(self._segments):
             if segment.end_offset <= self._log_start_offset or segment.base_offset >= limit:
                 continue
+            yield
             if segment.latest_timestamp()[0] < timestamp:
                 continue
-            found = self._in_segment(segment, timestamp)
+            found = yield from self._in_segment(segment, timestamp)
             if found is not None:
                 return found if found.offset < limit else None
         return None
 
-    def _in_segment(self, segment: Segment, timestamp: int) -> TimestampOffset | None:
+    def _in_segment(self, segment: Segment, timestamp: int) -> Search:
         self._segments.keep_indexes(segment)
         entry = segment.time_index().floor(timestamp)
         start = segment.base_offset if entry is None else segment.base_offset + entry[1]
         start = max(start, self._log_start_offset)
+
+        def is_wanted(record: RecordTime) -> bool:
+            return record.timestamp >= timestamp and record.offset >= self._log_start_offset
+
         scan = segment.walk_from(start)
-        for _, header in scan:
-            if header.last_offset < start or header.max_timestamp < timestamp:
-                continue
-            for record in self._records(scan, header):
-                if record.timestamp >= timestamp and record.offset >= self._log_start_offset:
-                    return TimestampOffset(
-                        record.timestamp, record.offset, header.partition_leader_epoch
-                    )
+        for number, (_, header) in enumerate(scan, 1):
+            if not number % STEP_BATCHES:
+                yield
+            if header.last_offset >= start and header.max_timestamp >= timestamp:
+                found = yield from self._in_batch(scan, header, is_wanted)
+                if found is not None:
+                    return found
         _raise_if_corrupt(scan)
         return None
 
-    def latest(self) -> TimestampOffset | None:
+    def latest(self) -> Search:
         """Return the first record with the latest timestamp of the log, None if no record has a
         timestamp. Raises StorageError and CorruptLog."""
         newest: tuple[int, int] = (NO_TIMESTAMP, 0)
         where: Segment | None = None
-        for segment in self._segments:
+        for segment in list(self._segments):
             latest = segment.latest_timestamp()
             if latest[0] > newest[0]:
                 newest, where = latest, segment
+            yield
         if where is None:
             return None
         timestamp, last_offset = newest
@@ -66,21 +84,33 @@ class Timestamps:
         scan = where.walk_from(last_offset)
         for _, header in scan:
             if header.last_offset >= last_offset:
+                found = yield from self._in_batch(
+                    scan, header, lambda record: record.timestamp == timestamp
+                )
                 epoch = header.partition_leader_epoch
-                for record in self._records(scan, header):
-                    if record.timestamp == timestamp:
-                        return TimestampOffset(timestamp, record.offset, epoch)
-                return TimestampOffset(timestamp, header.base_offset, epoch)
+                return found or TimestampOffset(timestamp, header.base_offset, epoch)
         _raise_if_corrupt(scan)
         return None
 
-    def _records(self, scan: Scan, header: BatchHeader) -> list[Record]:
-        """Return the batch's records. A batch that cannot be decoded counts as one record with the
-        latest timestamp of the batch. A reader of the batch then gets the error."""
+    def _in_batch(
+        self, scan: Scan, header: BatchHeader, is_wanted: Callable[[RecordTime], bool]
+    ) -> Search:
+        """Return the first wanted record of the batch that the scan has yielded last."""
+        for number, record in enumerate(self._times(scan.batch(), header), 1):
+            if is_wanted(record):
+                epoch = header.partition_leader_epoch
+                return TimestampOffset(record.timestamp, record.offset, epoch)
+            if not number % STEP_RECORDS:
+                yield
+        return None
+
+    def _times(self, batch: bytes, header: BatchHeader) -> Iterator[RecordTime]:
+        """Yield the times of the batch's records. A batch that cannot be decoded counts as one
+        record with the latest timestamp of the batch. A reader of the batch then gets the error."""
         try:
-            return read_records(scan.batch(), max_bytes=self._max_bytes, check_crc=False)
+            yield from record_times(batch, max_bytes=self._max_bytes)
         except CorruptRecords:
-            return [Record(header.base_offset, header.max_timestamp, None, None)]
+            yield RecordTime(header.base_offset, header.max_timestamp)
 
 
 def _raise_if_corrupt(scan: Scan) -> None:

@@ -12,7 +12,8 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.producers import NONE, ProducerEntry
-from oncelog_server.log.results import CLIENT, Appended, FileRange, Flush, Origin, TimestampOffset
+from oncelog_server.log.results import CLIENT, Appended, FileRange, Flush, Origin
+from oncelog_server.log.timestamps import Search
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition_read import PartitionRead
@@ -480,14 +481,14 @@ class Partition:
         """Return the newest leader epoch of the log, -1 if there is none."""
         return self._log.leader_epochs.latest_epoch
 
-    def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampOffset | None:
+    def offset_for_timestamp(self, timestamp: int, limit: int) -> Search:
         """Return the first record below the offset `limit` with `timestamp` (ms) or later, None if
-        there is none. Raises StorageError and CorruptLog."""
+        there is none. Yield after each step. Raises StorageError and CorruptLog."""
         return self._log.offset_for_timestamp(timestamp, limit)
 
-    def max_timestamp_offset(self) -> TimestampOffset | None:
-        """Return the record with the latest timestamp (KIP-734), None if there is none. Raises
-        StorageError and CorruptLog."""
+    def max_timestamp_offset(self) -> Search:
+        """Return the record with the latest timestamp (KIP-734), None if there is none. Yield after
+        each step. Raises StorageError and CorruptLog."""
         return self._log.max_timestamp_offset()
 
     # --- the log on disk

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from types import GeneratorType
 from typing import Any
 
 import pytest
@@ -21,11 +23,15 @@ from oncelog_server.handlers.list_offsets import (
     LATEST_TIERED,
     MAX_TIMESTAMP,
 )
+from oncelog_server.log.timestamps import STEP_RECORDS
 from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.slices import at_its_end
 from oncelog_server.topic_partition import TopicPartition
-from tests.server.handlers.nodes import ask, broker
+from tests.server.handlers.nodes import ask, broker, context
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.partition.partitions import partition
+from tests.server.storage.memory_files import MemoryFiles
 
 READ_COMMITTED = 1
 
@@ -157,3 +163,88 @@ async def test_78_earlier_versions_get_a_code_that_they_know() -> None:
 async def test_a_follower_gets_the_log_end() -> None:
     assert (await asked(elected(), LATEST, 11, 1))[:2] == (0, 2)
     assert await asked(elected(), LATEST, 11, 2) == UNKNOWN
+
+
+# --- a search that takes several steps
+
+RECORDS = 4 * STEP_RECORDS
+
+
+def recreated() -> Partition:
+    return partition(name=TopicPartition("orders", 0))
+
+
+async def searched(
+    timestamp: int, change: Callable[[Partitions, Partition], object], after_steps: int = 3
+) -> Any:
+    """Return the error and the offset of a search among two batches of RECORDS records, if the
+    partition changes after these steps. The first step reads no batch."""
+    found = partition(name=TopicPartition("orders", 0), max_message_bytes=1 << 20)
+    for number in range(2):
+        found.append(batch(RECORDS, timestamp=NOW_MS + number * RECORDS), now_ms=NOW_MS)
+    wanted = [ListOffsetsPartition(0, timestamp=timestamp)]
+    request: Any = ListOffsetsRequest(topics=[ListOffsetsTopic("orders", wanted)])
+    async with broker() as services:
+        services.partitions.add(found)
+        steps = list_offsets.handle(services, context(services, list_offsets.API, 11), request)
+        assert isinstance(steps, GeneratorType)
+        for _ in range(after_steps):
+            next(steps)
+        change(services.partitions, found)
+        (row,) = at_its_end(steps).topics[0].partitions
+    return row.error_code, row.offset
+
+
+def lose(partitions: Partitions, found: Partition) -> None:
+    """Lose the bytes of a partition that is deleted."""
+    partitions.remove(found.topic_partition)
+    files = found._log.files
+    assert isinstance(files, MemoryFiles)
+    for segment in found._log.segments:
+        del files.nodes[segment.log.path]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param(lambda partitions, found: None, (0, RECORDS - 1), id="no change"),
+        pytest.param(
+            lambda partitions, found: found.delete_records_before(RECORDS + 7, NOW_MS),
+            (0, RECORDS + 7),
+            id="retention deletes the record",
+        ),
+        pytest.param(
+            lambda partitions, found: partitions.remove(found.topic_partition),
+            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+            id="deleted",
+        ),
+        pytest.param(
+            lambda partitions, found: (
+                partitions.remove(found.topic_partition),
+                partitions.add(recreated()),
+            ),
+            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+            id="created again",
+        ),
+        pytest.param(
+            lambda partitions, found: found.become_follower(2, 5),
+            (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1),
+            id="another leader",
+        ),
+    ],
+)
+async def test_a_partition_may_change_during_a_search(change: Any, expected: Any) -> None:
+    assert await searched(NOW_MS + RECORDS - 1, change) == expected
+
+
+async def test_bytes_of_a_deleted_partition_that_are_gone_are_no_failure_of_the_disk() -> None:
+    gone = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    assert await searched(NOW_MS + RECORDS - 1, lose, after_steps=1) == gone
+
+
+@pytest.mark.parametrize("timestamp", [0, NOW_MS, MAX_TIMESTAMP])
+async def test_a_search_is_done_in_slices_also_for_a_single_partition(timestamp: int) -> None:
+    assert await searched(timestamp, lambda partitions, found: None) in (
+        (0, 0),
+        (0, 2 * RECORDS - 1),
+    )

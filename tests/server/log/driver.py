@@ -15,6 +15,7 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.producers import Producers
 from oncelog_server.log.results import Appended, LogRead, Origin
+from oncelog_server.slices import at_its_end
 from oncelog_server.storage.files import Files, StorageError
 from tests.server.storage.memory_files import MemoryFiles
 
@@ -275,6 +276,6 @@ def logs_in(files: MemoryFiles) -> list[str]:
 def timestamps_of(log: PartitionLog) -> list[object]:
     start = 1_700_000_000_000
     return [
-        log.max_timestamp_offset(),
-        *(log.offset_for_timestamp(start + n, 1 << 40) for n in range(-1, 45, 3)),
+        at_its_end(log.max_timestamp_offset()),
+        *(at_its_end(log.offset_for_timestamp(start + n, 1 << 40)) for n in range(-1, 45, 3)),
     ]
