@@ -10,7 +10,7 @@ import pytest
 
 from oncelog import KafkaError
 from oncelog.testing import Broker, BrokerFailed, Namespace
-from oncelog.testing.client_thread import ClientThread
+from oncelog.testing.client_thread import CALL_TIMEOUT_S, ClientThread
 
 
 @pytest.fixture
@@ -43,6 +43,22 @@ def test_a_timeout_on_a_paused_broker_has_a_reason(namespace: Namespace) -> None
         with pytest.raises(TimeoutError, match="has sent no response"):
             call()
     namespace.broker.resume()
+
+
+def test_a_wait_for_records_on_a_paused_broker_ends_after_its_time(namespace: Namespace) -> None:
+    assert namespace.broker is not None
+    topic = namespace.topic("invoices")
+    topic.produce(b"1")
+    assert topic.committed() == [b"1"]
+    namespace.broker.pause()
+    began_s = time.monotonic()
+    for call in (topic.committed, topic.records):
+        with pytest.raises(TimeoutError, match="has sent no response"):
+            call(timeout_s=0.5)
+    # Each wait has LEAST_CALL_S, and CALL_TIMEOUT_S would be 60 s.
+    assert time.monotonic() - began_s < CALL_TIMEOUT_S / 2
+    namespace.broker.resume()
+    assert topic.committed(1) == [b"1"]
 
 
 def test_a_call_to_a_killed_broker_fails_at_once(namespace: Namespace) -> None:

@@ -13,6 +13,8 @@ from oncelog_client.config import IsolationLevel
 from oncelog_client.core.arguments import number, whole_number
 
 WAIT_S: Final = 10.0
+# A call to the broker has at least this time, also at the end of a wait.
+LEAST_CALL_S: Final = 1.0
 _DECIDED: Final = ("PrepareCommit", "PrepareAbort")
 _PAUSE_S: Final = 0.01
 
@@ -61,18 +63,18 @@ class Topic:
 
         The call waits for the markers of transactions that are decided already. With `count`, it
         waits until at least `count` records are committed. After `timeout_s`, it raises
-        TimeoutError with the records so far.
+        TimeoutError with the records so far. A broker that does not respond has LEAST_CALL_S more.
         """
         return _values(self.records(count, timeout_s))
 
     def aborted(self) -> list[bytes | None]:
         """Return the values of the aborted records, by partition and offset."""
-        self._wait_for_markers()
+        self._wait_for_markers(time.monotonic() + WAIT_S)
         return _values(self._thread.run(self._aborted()))
 
     def undecided(self) -> list[bytes | None]:
         """Return the values of the records that no read_committed reader gets yet."""
-        self._wait_for_markers()
+        self._wait_for_markers(time.monotonic() + WAIT_S)
         return _values(self._thread.run(self._undecided()))
 
     def records(self, count: int | None = None, timeout_s: float = WAIT_S) -> list[ConsumerRecord]:
@@ -81,8 +83,8 @@ class Topic:
             whole_number("count", count)
         deadline = time.monotonic() + number("timeout_s", timeout_s)
         while True:
-            self._wait_for_markers()
-            found = self._thread.run(self._committed())
+            self._wait_for_markers(deadline)
+            found = self._thread.run(self._committed(), _left_s(deadline))
             if count is None or len(found) >= count:
                 return found
             if time.monotonic() > deadline:
@@ -92,11 +94,10 @@ class Topic:
                 )
             time.sleep(_PAUSE_S)
 
-    def _wait_for_markers(self) -> None:
+    def _wait_for_markers(self, deadline: float) -> None:
         """Wait until all decided transactions have their markers. Apache Kafka writes them after
         the response to the commit."""
-        deadline = time.monotonic() + WAIT_S
-        while decided := self._thread.run(self._decided()):
+        while decided := self._thread.run(self._decided(), _left_s(deadline)):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"transactions without their markers: {decided}")
             time.sleep(_PAUSE_S)
@@ -153,6 +154,11 @@ class Topic:
         return Consumer(
             bootstrap_servers=self._thread.bootstrap_servers, isolation_level=isolation_level
         )
+
+
+def _left_s(deadline: float) -> float:
+    """Return the time of a call before the deadline, a time of `time.monotonic`."""
+    return max(deadline - time.monotonic(), LEAST_CALL_S)
 
 
 def _values(records: Iterable[ConsumerRecord]) -> list[bytes | None]:
