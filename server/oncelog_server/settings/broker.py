@@ -120,8 +120,8 @@ class BrokerSettings(ImmutableSettings):
     socket_receive_buffer_bytes: int = honoured(
         Kind.INT,
         102_400,
-        "SO_RCVBUF of every connection; -1 leaves it to the operating system. The default is only "
-        "for listeners with TLS: without TLS, the operating system sizes the buffers.",
+        "SO_RCVBUF of every connection; -1 leaves it to the operating system. If it is not set, a "
+        "listener with TLS has 400 KiB, and the operating system sizes the buffers of the others.",
         at_least(-1),
         importance=HIGH,
     )

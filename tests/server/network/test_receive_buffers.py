@@ -1,5 +1,5 @@
-"""`socket.receive.buffer.bytes` holds for the connections of every listener, its default only for
-those of listeners with TLS."""
+"""`socket.receive.buffer.bytes` holds for the connections of every listener. Without it, those of
+listeners with TLS have a buffer of a fixed size."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ async def _buffers(settings: Settings, protocol: SecurityProtocol) -> int:
 @pytest.mark.parametrize(
     ("settings", "protocol", "size"),
     [
-        (DEFAULT, SSL, 102_400),
+        (DEFAULT, SSL, 400 << 10),
+        (given(102_400), SSL, 102_400),
         (DEFAULT, PLAINTEXT, None),
         (given(30_000), SSL, 30_000),
         (given(30_000), PLAINTEXT, 30_000),
