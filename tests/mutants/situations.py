@@ -151,4 +151,12 @@ SITUATION_MUTANTS: Final = (
         "self._topic_ids = self._topic_ids or dict(ids)\n",
         ("tests/spark/source/test_recreated_topics.py",),
     ),
+    Mutant(
+        "B16",
+        "a consumer returns records twice if the leader changes while a Fetch is in flight",
+        f"{_CLIENT}/io/fetcher.py",
+        "        if place is None or place[0] != offset:\n",
+        "        if place is None:\n",
+        ("tests/client/io/test_moved_leaders.py",),
+    ),
 )

@@ -258,9 +258,14 @@ class Fetcher:
         return retry
 
     def _apply(self, row: _FetchedPartition, data: PartitionData) -> None:
-        """Apply the data of a partition, unless its position has jumped since the request."""
+        """Apply the data of a partition, unless its position has jumped since the request, or
+        another response to the same offset came first. After a change of the leader, a Fetch to the
+        earlier leader may still be in flight."""
         state, offset = row.state, row.offset
         if self._subscription.get(state.partition) is not state or state.jumps != row.jumps:
+            return
+        place = self.records.next_fetch(state)
+        if place is None or place[0] != offset:
             return
         if data.error_code:
             self._refused(state, offset, error_for(data.error_code, str(state.partition)))

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import pytest
 
+from oncelog_client.core.metadata import TopicInfo
 from oncelog_client.io import fetcher as fetcher_module
 from oncelog_client.io.fetcher import Fetcher
-from oncelog_client.values import Node
+from oncelog_client.values import Node, PartitionInfo
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.fetch import FetchResponse, LeaderIdAndEpoch, NodeEndpoint
-from tests.client.io.scripted_leader import Leader, answer, batch, reading
+from tests.client.io.scripted_leader import TP, Leader, answer, batch, reading
 
 OLD, NEW = 1, 2
 
@@ -67,6 +68,54 @@ async def test_a_consumer_goes_to_the_new_leader_at_once(brokers: Brokers) -> No
     response.set_result(answer(records=batch(0, 1, epoch=1)))
     await brokers.new.asked()
     assert [record.offset for record in brokers.fetcher.records.take(10)] == [0]
+
+
+async def asked_of_both(brokers: Brokers) -> tuple[asyncio.Future[Any], asyncio.Future[Any]]:
+    """Let the leader change while a Fetch to the old one is in flight. Return the futures of the
+    responses of the old and of the new leader to a Fetch from offset 0."""
+    brokers.fetcher.pump()
+    _, of_old = await brokers.old.asked()
+    cluster = brokers.fetcher._cluster
+    partitions = (PartitionInfo("t", 0, NEW, 1, (OLD, NEW), (OLD, NEW)),)
+    topics = {"t": TopicInfo("t", partitions=partitions)}
+    cluster.metadata = cluster.metadata._replace(topics=topics)
+    brokers.fetcher.pump()
+    asked, of_new = await brokers.new.asked()
+    assert asked.fetch_offset == 0
+    return of_old, of_new
+
+
+@pytest.mark.parametrize("is_old_first", [True, False])
+@pytest.mark.parametrize("is_taken_between", [True, False])
+async def test_records_of_the_old_and_of_the_new_leader_are_returned_once(
+    brokers: Brokers, is_old_first: bool, is_taken_between: bool
+) -> None:
+    of_old, of_new = await asked_of_both(brokers)
+    first, second = (of_old, of_new) if is_old_first else (of_new, of_old)
+    taken = []
+    first.set_result(answer(records=batch(0, 2, epoch=0)))
+    await asyncio.sleep(0)
+    if is_taken_between:
+        taken += brokers.fetcher.records.take(10)
+    second.set_result(answer(records=batch(0, 3, epoch=0)))
+    await asyncio.sleep(0)
+    taken += brokers.fetcher.records.take(10)
+    assert [record.offset for record in taken] == [0, 1]
+    asked, _ = await brokers.new.asked()
+    assert asked.fetch_offset == 2
+
+
+async def test_a_late_error_of_the_old_leader_does_not_reset_the_position(
+    brokers: Brokers,
+) -> None:
+    """The old leader's log may end before the records that the new one has returned."""
+    of_old, of_new = await asked_of_both(brokers)
+    of_new.set_result(answer(records=batch(0, 2, epoch=1)))
+    await asyncio.sleep(0)
+    assert len(brokers.fetcher.records.take(10)) == 2
+    of_old.set_result(answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    await asyncio.sleep(0)
+    assert brokers.fetcher._subscription[TP].position == 2
 
 
 async def test_a_consumer_waits_if_the_leader_that_it_knows_is_named(brokers: Brokers) -> None:
