@@ -40,7 +40,7 @@ SEARCH_MUTANTS: Final = (
         "TS4",
         "a search returns a record that retention has deleted meanwhile",
         _HANDLER,
-        "            if found is None or found.offset >= partition.log_start_offset:\n",
+        "            if found is None or found.offset >= now or now == start:\n",
         "            if True:\n",
         _OF_HANDLER,
     ),
@@ -59,5 +59,13 @@ SEARCH_MUTANTS: Final = (
         "    _require_unchanged(services, partition, wanted)\n    return found\n",
         "    return found\n",
         _OF_HANDLER,
+    ),
+    Mutant(
+        "TS7",
+        "a search keeps the indexes of a segment that is no longer in the log",
+        _TIMES,
+        "        if self._segments.from_offset(segment.base_offset)[0] is segment:\n",
+        "        if True:\n",
+        _OF_LOG,
     ),
 )

@@ -210,12 +210,15 @@ def _search(
     searched."""
     try:
         while True:
+            start = partition.log_start_offset
             if wanted.timestamp == MAX_TIMESTAMP:
                 found = yield from partition.max_timestamp_offset()
             else:
                 found = yield from partition.offset_for_timestamp(wanted.timestamp, end)
-            # If retention has deleted the record meanwhile, the search begins again.
-            if found is None or found.offset >= partition.log_start_offset:
+            # If retention has deleted the record meanwhile, the search begins again. As in Kafka,
+            # the record with the latest time may be below the log start from the beginning.
+            now = partition.log_start_offset
+            if found is None or found.offset >= now or now == start:
                 break
     except (StorageError, CorruptLog):
         # The bytes of a deleted partition cannot be read, which is no failure of the disk.

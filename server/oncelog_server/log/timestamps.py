@@ -48,7 +48,7 @@ class Timestamps:
         return None
 
     def _in_segment(self, segment: Segment, timestamp: int) -> Search:
-        self._segments.keep_indexes(segment)
+        self._keep_indexes(segment)
         entry = segment.time_index().floor(timestamp)
         start = segment.base_offset if entry is None else segment.base_offset + entry[1]
         start = max(start, self._log_start_offset)
@@ -80,7 +80,7 @@ class Timestamps:
         if where is None:
             return None
         timestamp, last_offset = newest
-        self._segments.keep_indexes(where)
+        self._keep_indexes(where)
         scan = where.walk_from(last_offset)
         for _, header in scan:
             if header.last_offset >= last_offset:
@@ -91,6 +91,12 @@ class Timestamps:
                 return found or TimestampOffset(timestamp, header.base_offset, epoch)
         _raise_if_corrupt(scan)
         return None
+
+    def _keep_indexes(self, segment: Segment) -> None:
+        """Keep the segment's indexes in memory, unless retention or cleaning has removed it from
+        the log since the last step."""
+        if self._segments.from_offset(segment.base_offset)[0] is segment:
+            self._segments.keep_indexes(segment)
 
     def _in_batch(
         self, scan: Scan, header: BatchHeader, is_wanted: Callable[[RecordTime], bool]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from types import GeneratorType
@@ -235,6 +236,16 @@ def lose(partitions: Partitions, found: Partition) -> None:
 )
 async def test_a_partition_may_change_during_a_search(change: Any, expected: Any) -> None:
     assert await searched(NOW_MS + RECORDS - 1, change) == expected
+
+
+async def test_the_record_with_the_latest_time_may_be_below_the_log_start() -> None:
+    """As in Kafka. The search must not begin again for it."""
+    found = partition(name=TopicPartition("orders", 0))
+    found.append(batch(3, timestamp=NOW_MS), now_ms=NOW_MS)
+    found.append(batch(3, timestamp=NOW_MS - 10), now_ms=NOW_MS)
+    found.delete_records_before(4, NOW_MS)
+    async with asyncio.timeout(30):
+        assert (await asked(found, MAX_TIMESTAMP, 11))[:2] == (0, 2)
 
 
 async def test_bytes_of_a_deleted_partition_that_are_gone_are_no_failure_of_the_disk() -> None:

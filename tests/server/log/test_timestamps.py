@@ -103,6 +103,20 @@ def test_a_search_goes_on_although_the_log_grows_and_rolls_between_its_steps() -
     assert found == (wanted, 59, 0)
 
 
+def test_a_search_in_a_segment_that_retention_has_removed_keeps_no_indexes_of_it() -> None:
+    config = replace(DEFAULT, segment_bytes=600, index_interval_bytes=100)
+    driver = Driver(replace(config, file_delete_delay_ms=60_000))
+    for number in range(30):
+        driver.plain(2, timestamp=NOW_MS + 10 * number)
+    first = driver.log.segments.from_offset(0)[0]
+    search = driver.log.offset_for_timestamp(NOW_MS + 1, MANY)
+    next(search)
+    driver.log.delete_records_before(40, NOW_MS)
+    assert driver.log.segments.from_offset(0)[0] is not first
+    assert at_its_end(search) == (NOW_MS + 1, 1, 0)
+    assert first not in driver.log.segments._indexed.values()
+
+
 def test_a_batch_that_cannot_be_decoded_counts_as_one_record_of_its_latest_time() -> None:
     """A reader of the batch then gets the error."""
     driver = Driver(DEFAULT)
