@@ -81,32 +81,4 @@ FRAME_MUTANTS: Final = (
         "            self._mark.follow(self._frames.missing_bytes)\n",
         _MARK_TESTS,
     ),
-    Mutant(
-        "FB9",
-        "clients that send only a length hold ever more buffers of earlier frames",
-        f"{_REQUESTS}/spare_buffers.py",
-        "            self._lent.append(lent)\n",
-        "            self._bytes -= len(lent)\n",
-        _TESTS,
-    ),
-    Mutant(
-        "FB10",
-        "a connection that ends within a frame keeps its lent buffer",
-        "server/oncelog_server/network/connection.py",
-        "        self._frames.abandon()\n",
-        "",
-        ("tests/server/network/test_connection.py",),
-    ),
-    Mutant(
-        "FB11",
-        "a frame that could not be served keeps its lent buffer",
-        _READER,
-        "                try:\n"
-        "                    yield memoryview(frame)[: self._frame_size]\n"
-        "                finally:\n"
-        "                    self._shared.spares.give(frame)\n",
-        "                yield memoryview(frame)[: self._frame_size]\n"
-        "                self._shared.spares.give(frame)\n",
-        _TESTS,
-    ),
 )

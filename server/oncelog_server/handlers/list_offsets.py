@@ -199,6 +199,7 @@ def _row(
         start = partition.log_start_offset
         epoch = partition.epoch_at(start)
         return ListOffsetsPartitionResponse(index, 0, -1, start, epoch)
+    assert wanted.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
     return _nothing(wanted)  # There is no tiered storage.
 
 

@@ -305,7 +305,6 @@ class BrokerLink(asyncio.BufferedProtocol):
         self._ends_s = math.inf
         self._authentication = None
         self._requests = Requests(self._client_id)
-        self._frames.abandon()
         self._frames = FrameReader(self._shared, MAX_FRAME_SIZE)
         if renews and self._unsent and not self._is_closed:
             self._begin_to_connect()

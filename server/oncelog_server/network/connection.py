@@ -176,7 +176,6 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.close()
         self._pending.cancel()
         self._backlog.clear()
-        self._frames.abandon()
         self._transport = None
         # These parts and an authentication refer to this connection. Such a cycle would stay until
         # a full collection.

@@ -3,7 +3,7 @@
 All connections of a loop share one buffer: asyncio calls `get_buffer` and `buffer_updated` of a
 BufferedProtocol back to back, so no other connection writes into it between them. An incomplete
 frame moves to its own buffer, which grows with the bytes that have *arrived*, never to the size
-that its length field claims. Only a few kept buffers of earlier frames have no such limit."""
+that its length field claims. A buffer of an earlier frame has the same limit."""
 
 from __future__ import annotations
 
@@ -110,9 +110,7 @@ class FrameReader:
         """Return a buffer for a frame with this number of bytes so far: a spare one that holds the
         whole frame or at least twice these bytes, else a new one."""
         most = max(FIRST_BYTES, _GROWTH * arrived)
-        spares = self._shared.spares
-        spare = spares.lend(frame_size) if most < frame_size else None
-        spare = spare or spares.take(min(frame_size, 2 * arrived), most)
+        spare = self._shared.spares.take(min(frame_size, 2 * arrived), most)
         return spare or bytearray(min(frame_size, most))
 
     def whole(self, count: int) -> memoryview | None:
@@ -140,10 +138,8 @@ class FrameReader:
             self._received += count
             if self._received == self._frame_size:
                 self._frame = None
-                try:
-                    yield memoryview(frame)[: self._frame_size]
-                finally:
-                    self._shared.spares.give(frame)
+                yield memoryview(frame)[: self._frame_size]
+                self._shared.spares.give(frame)
             return
         view = self._shared.view
         end = len(self._head) + count
@@ -158,12 +154,6 @@ class FrameReader:
             position = start + size
             yield view[start:position]
         self._head = bytes(view[position:end])
-
-    def abandon(self) -> None:
-        """Give the buffer of an incomplete frame back: the connection has ended."""
-        frame, self._frame = self._frame, None
-        if frame is not None:
-            self._shared.spares.give(frame)
 
     def _size_at(self, position: int) -> int:
         (size,) = _LENGTH.unpack_from(self._shared.bytes, position)

@@ -165,23 +165,6 @@ async def test_requests_fail_if_the_broker_closes_the_connection_or_sends_nonsen
     assert await lost(peer.port) == [None, None]
 
 
-async def test_a_link_that_breaks_within_a_response_gives_its_lent_buffer_back(
-    peer: Peer,
-) -> None:
-    def serve(writer: asyncio.StreamWriter) -> None:
-        writer.write(size.to_bytes(4, "big") + b"only the beginning")
-        writer.close()
-
-    size = 1 << 20
-    peer.serve = serve
-    link = BrokerLink("127.0.0.1", peer.port, "test")
-    spares = link._shared.spares
-    spares.give(bytearray(size))
-    assert await responses(link, (ApiVersionsRequest(), 3)) == [None]
-    assert spares.lend(size) is not None
-    link.close()
-
-
 @pytest.mark.parametrize("has_reset", [True, False])
 async def test_a_link_that_is_closed_at_once_is_logged_once(peer: Peer, has_reset: bool) -> None:
     """A broker closes a connection above max.connections without a response."""

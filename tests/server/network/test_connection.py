@@ -190,20 +190,6 @@ async def test_a_closed_connection_is_freed_without_a_garbage_collection(session
         gc.enable()
 
 
-async def test_a_connection_that_ends_within_a_frame_gives_its_lent_buffer_back(
-    session: Session,
-) -> None:
-    spares, size = session.server.shared_buffer.spares, 1 << 20
-    spares.give(bytearray(size))
-    session.writer.write(size.to_bytes(4, "big") + b"only the beginning")
-    (connection,) = session.server.opened
-    await session.until(lambda: connection.held_bytes == size)
-    assert spares.take(size, size) is None
-    session.writer.close()
-    await session.until(session.server.closed.is_set)
-    assert spares.lend(size) is not None
-
-
 async def test_a_parked_request_holds_back_the_next(session: Session) -> None:
     """As in Kafka, the broker serves the next request of a connection after the response to the
     previous request."""
