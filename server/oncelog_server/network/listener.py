@@ -43,8 +43,8 @@ log = structlog.get_logger("oncelog.network")
 MOST_SOFTWARE: Final = 100
 OTHER: Final = "other"
 RECEIVE_BUFFER: Final = "socket.receive.buffer.bytes"
-# The least size with which a producer of 1 MB requests is as fast as with the buffers that the
-# system chooses.
+# A compromise, by measurement: a larger size makes requests of 1 MB faster, a smaller one librdkafka
+# (docs/performance.md).
 TLS_RECEIVE_BUFFER_BYTES: Final = 400 << 10
 
 
