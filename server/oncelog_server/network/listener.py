@@ -43,8 +43,8 @@ log = structlog.get_logger("oncelog.network")
 MOST_SOFTWARE: Final = 100
 OTHER: Final = "other"
 RECEIVE_BUFFER: Final = "socket.receive.buffer.bytes"
-# A compromise, by measurement: a larger size makes requests of 1 MB faster, a smaller one librdkafka
-# (docs/performance.md).
+# A compromise, by measurement (docs/performance.md): a larger size makes requests of 1 MB faster, a
+# smaller one librdkafka.
 TLS_RECEIVE_BUFFER_BYTES: Final = 400 << 10
 
 
