@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from benchmarks.batches import NO_IDENTITY, a_batch
 from benchmarks.cold_log import MEGABYTES, ColdLog
+from benchmarks.compacted_log import BATCHES as COMPACTED_BATCHES
+from benchmarks.compacted_log import CompactedLog
 from benchmarks.timed_log import PARTITIONS as TIMED_PARTITIONS
 from benchmarks.timed_log import TimedLog
 from benchmarks.undecoded import Failed, UndecodedClient, check, prepared, read
@@ -88,6 +90,10 @@ class Loads:
         timed = TimedLog(self._broker)
         yield Load(f"write {TIMED_PARTITIONS} large batches", timed.write, is_always_run=True)
         yield Load(f"ListOffsets by time of {TIMED_PARTITIONS} partitions", timed.search)
+        yield Load(
+            f"write {COMPACTED_BATCHES} large batches to a compacted topic with gzip",
+            CompactedLog(self._broker).write,
+        )
         yield Load(
             f"create {WIDE} partitions and, meanwhile, one more topic",
             self._wide,

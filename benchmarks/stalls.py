@@ -32,7 +32,7 @@ from tests.harness.broker import Oncelog
 
 RECORDS: Final = 5
 # The topics of all loads, and PACED.
-MOST_PARTITIONS: Final = TOPICS * PARTITIONS_OF_A_TOPIC + 1 + 2 * COLD_PARTITIONS + TIMED_PARTITIONS
+MOST_PARTITIONS: Final = TOPICS * PARTITIONS_OF_A_TOPIC + 2 + 2 * COLD_PARTITIONS + TIMED_PARTITIONS
 PACED: Final = "paced"
 MUST_START_S: Final = 8.0
 MUST_STOP_S: Final = 10.0

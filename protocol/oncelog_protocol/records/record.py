@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from .errors import CorruptRecords
@@ -143,33 +143,52 @@ def decode_records(
     """Return the `count` records of `data`. Raises CorruptRecords if a length or a count is wrong,
     if bytes are left over, or if offsets do not rise within the range of the batch.
     """
+    parts = decode_in_parts(
+        data, count, max(count, 1), base_offset=base_offset, last_offset_delta=last_offset_delta,
+        base_timestamp=base_timestamp,
+    )  # fmt: skip
+    return next(iter(list(parts)), [])
+
+
+def decode_in_parts(
+    data: bytes, count: int, part: int, *,
+    base_offset: int, last_offset_delta: int, base_timestamp: int,
+) -> Iterator[list[Record]]:  # fmt: skip
+    """Yield the records of `decode_records` in lists of `part` records; the last list may be
+    shorter. Raises CorruptRecords as `decode_records` does, also after lists that were yielded."""
     # The check comes before the loop, so that a wrong count costs no time.
     if not 0 <= count <= len(data) // MIN_RECORD_SIZE:
         raise CorruptRecords(f"{len(data)} bytes cannot hold {count} records")
-    try:
-        records, position = _decode_loop(data, count, base_offset, base_timestamp)
-    except IndexError:
-        raise CorruptRecords("a record goes beyond the end of its batch") from None
+    position, previous = 0, base_offset - 1
+    for start in range(0, count, part):
+        try:
+            records, position = _decode_loop(
+                data, position, min(part, count - start), base_offset, base_timestamp, previous
+            )
+        except IndexError:
+            raise CorruptRecords("a record goes beyond the end of its batch") from None
+        previous = records[-1].offset
+        if previous - base_offset > last_offset_delta:
+            raise CorruptRecords("a record's offset is beyond the last offset of its batch")
+        # The loop does not check the sum of the base and a delta of one byte. The sum is outside
+        # int64 only if the base is near the limits of int64.
+        if abs(base_timestamp) > INT64 - 0x80:
+            for record in records:
+                _checked_timestamp(record.timestamp)
+        yield records
     if position != len(data):
         raise CorruptRecords(f"{len(data) - position} bytes after the last record")
-    if records and records[-1].offset - base_offset > last_offset_delta:
-        raise CorruptRecords("a record's offset is beyond the last offset of its batch")
-    # The loop does not check the sum of the base and a delta of one byte. The sum is outside int64
-    # only if the base is near the limits of int64.
-    if abs(base_timestamp) > INT64 - 0x80:
-        for record in records:
-            _checked_timestamp(record.timestamp)
-    return records
 
 
 def _decode_loop(
-    data: bytes, count: int, base_offset: int, base_timestamp: int
+    data: bytes, position: int, count: int, base_offset: int, base_timestamp: int, previous: int
 ) -> tuple[list[Record], int]:
+    """Return the `count` records from `position` on, and the position after them. `previous` is the
+    offset before the first of them."""
     # Varints of the usual sizes are read inline, since calls would double the time. A slice never
     # reads past the end of `data`; the comparison with `end` finds a length that is too large.
     records: list[Record] = []
     append, new, zigzag = records.append, tuple.__new__, read_zigzag
-    position, previous = 0, base_offset - 1
     for _ in range(count):
         if (number := data[position]) < 0x80:
             position += 1

@@ -38,10 +38,11 @@ from oncelog_server.cluster.producer_id_owners import OF_ANOTHER, ProducerIdOwne
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.handlers.current_leaders import CurrentLeaders
-from oncelog_server.log.validation import MAX_RECORD_ERRORS
+from oncelog_server.log.record_rules import MAX_RECORD_ERRORS, STEP_RECORDS
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import NO_PARTITIONS
 from oncelog_server.producing.large import LargeProduce
+from oncelog_server.producing.preparation import is_slow, prepare
 from oncelog_server.producing.produce import (
     NONE,
     PartitionAppend,
@@ -80,6 +81,14 @@ Topic = tuple[TopicProduceData, list[PartitionAppend]]
 Waits = list[Deferred[None]]
 
 
+class _Special(msgspec.Struct, eq=False):
+    """The appends of a request with a transactional batch, and those with a batch that must be
+    prepared."""
+
+    transactional: list[PartitionAppend] = []
+    slow: list[PartitionAppend] = []
+
+
 Answered = ProduceResponse | Steps[ProduceResponse] | None
 
 
@@ -90,16 +99,25 @@ def handle(
         return _in_slices(services, context, request)
     topics: list[Topic] = []
     appends: list[PartitionAppend] = []
-    transactional: list[PartitionAppend] = []
+    special = _Special()
     for topic in request.topic_data:
         found = _topic(services, context, topic)
-        of_topic = _appends(services, context, found, topic, topic.partition_data, transactional)
+        of_topic = _appends(services, context, found, topic, topic.partition_data, special)
         topics.append((topic, of_topic))
         appends += of_topic
-    code = _refusal(context, request, transactional)
+    code = _refusal(context, request, special.transactional)
     if code is not NONE:
         for append in appends:
             append.refuse(code)
+    elif special.slow:
+        return _after_preparation(services, context, request, topics, special)
+    return _run(services, context, request, topics, appends, special.transactional)
+
+
+def _run(
+    services: BrokerServices, context: RequestContext, request: ProduceRequest,
+    topics: list[Topic], appends: list[PartitionAppend], transactional: list[PartitionAppend],
+) -> Answered | Deferred[Answered]:  # fmt: skip
     later = _produce(services, context, request, appends, transactional).run()
     if request.acks == 0:
         _close_on_error(appends)
@@ -107,6 +125,24 @@ def handle(
     if later is None:
         return _response(services, context, topics)
     return _response_after(later, services, context, topics)
+
+
+def _after_preparation(
+    services: BrokerServices, context: RequestContext, request: ProduceRequest,
+    topics: list[Topic], special: _Special,
+) -> Answered | Deferred[Answered]:  # fmt: skip
+    """Serve a request with slow batches. The request is finished even if the client disconnects,
+    as in `_in_slices`."""
+    appends = [append for _, of_topic in topics for append in of_topic]
+    if not context.keeps_frame:
+        for append in appends:
+            if append.records is not None:
+                append.records = memoryview(bytearray(append.records))
+    prepared = services.slices.run(prepare(special.slow, services.clock.now_ms()))
+    return then_ask(
+        prepared,
+        lambda _: _run(services, context, request, topics, appends, special.transactional),
+    )
 
 
 def _in_slices(
@@ -125,13 +161,15 @@ def _in_slices(
         return _produce(services, context, request, list(some), transactional_of(some))
 
     def prepared() -> Steps[tuple[LargeProduce, TransactionAnswer | None]]:
-        appends, transactional = yield from _appends_in_steps(services, context, request, topics)
-        code = _refusal(context, request, transactional)
+        appends, special = yield from _appends_in_steps(services, context, request, topics)
+        code = _refusal(context, request, special.transactional)
         if code is not NONE:
             for append in appends:
                 append.refuse(code)
                 yield
-        large = LargeProduce(appends, transactional, part)
+        else:
+            yield from prepare(special.slow, services.clock.now_ms())
+        large = LargeProduce(appends, special.transactional, part)
         return large, (yield from large.ask())
 
     def appended(
@@ -200,22 +238,22 @@ def _produce(
 
 def _appends_in_steps(
     services: BrokerServices, context: RequestContext, request: ProduceRequest, topics: list[Topic]
-) -> Steps[tuple[list[PartitionAppend], list[PartitionAppend]]]:
-    """Return two lists: all appends, and the appends with a transactional batch. Add each topic of
-    the request, with its appends, to `topics`."""
+) -> Steps[tuple[list[PartitionAppend], _Special]]:
+    """Return all appends, and the special ones of them. Add each topic of the request, with its
+    appends, to `topics`."""
     appends: list[PartitionAppend] = []
-    transactional: list[PartitionAppend] = []
+    special = _Special()
     for topic in request.topic_data:
         of_topic: list[PartitionAppend] = []
         topics.append((topic, of_topic))
         found = _topic(services, context, topic)
         for start in range(0, len(topic.partition_data), SMALL):
             some = topic.partition_data[start : start + SMALL]
-            of_topic += _appends(services, context, found, topic, some, transactional)
+            of_topic += _appends(services, context, found, topic, some, special)
             yield
         appends += of_topic
         yield
-    return appends, transactional
+    return appends, special
 
 
 def _appends(
@@ -224,11 +262,11 @@ def _appends(
     found: tuple[str | Refused, Mapping[int, Partition]],
     topic: TopicProduceData,
     partition_data: Sequence[PartitionProduceData],
-    transactional: list[PartitionAppend],
+    special: _Special,
 ) -> list[PartitionAppend]:
     """Return the appends to some partitions of the topic that `_topic` has found. Refuse the
     appends to partitions that this broker does not have, and all appends if the topic is refused.
-    Add the appends with the transactional flag to `transactional`."""
+    Add the special appends to `special`."""
     name, partitions = found
     here = services.partitions
     appends = []
@@ -244,8 +282,11 @@ def _appends(
                 key = topic.topic_id if isinstance(name, Refused) else name
                 remember_early(here.early_sequences, key, data.index, header)
         appends.append(append)
-        if header is not None and header.attributes & TRANSACTIONAL_FLAG:
-            transactional.append(append)
+        if header is not None:
+            if header.attributes & TRANSACTIONAL_FLAG:
+                special.transactional.append(append)
+            if header.records_count > STEP_RECORDS and is_slow(append, services.clock.now_ms()):
+                special.slow.append(append)
     owners = services.producer_id_owners
     if owners.by_block:
         _refuse_ids_of_others(owners, context, appends)

@@ -16,22 +16,16 @@ from oncelog_server.log.errors import CorruptLog, OffsetOutOfRange
 from oncelog_server.log.loaded import LoadedLog
 from oncelog_server.log.opening import load
 from oncelog_server.log.reading import LogReader
+from oncelog_server.log.record_rules import decompressed_limit
 from oncelog_server.log.refusals import Refusals
 from oncelog_server.log.replay import apply_batch, rebuild
 from oncelog_server.log.replicated import Batches, check_replicated
-from oncelog_server.log.results import (
-    CLIENT,
-    NO_TIMESTAMP,
-    Appended,
-    Flush,
-    LogRead,
-    Origin,
-)
+from oncelog_server.log.results import CLIENT, NO_TIMESTAMP, Appended, Flush, LogRead, Origin
 from oncelog_server.log.retention import below_start, too_many, too_old
 from oncelog_server.log.segments import LogSegments
 from oncelog_server.log.timestamps import Search, Timestamps
 from oncelog_server.log.txn_index import AbortedTransaction
-from oncelog_server.log.validation import BatchRules, decompressed_limit
+from oncelog_server.log.validation import BatchRules, PreparedBatch
 from oncelog_server.storage.files import File, Files, StorageError
 from oncelog_server.storage.layout import SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX
 
@@ -123,7 +117,7 @@ class PartitionLog:
 
     def reconfigure(self, config: LogConfig) -> None:
         """Apply new settings. Raises ValueError for an unknown compression type."""
-        self._rules = BatchRules(config, self.directory.rpartition("/")[2])
+        self.rules = BatchRules(config, self.directory.rpartition("/")[2])
         self.config = config
 
     @property
@@ -148,18 +142,21 @@ class PartitionLog:
         now_ms: int,
         header: BatchHeader | None = None,
         origin: Origin = CLIENT,
+        prepared: PreparedBatch | None = None,
     ) -> Appended:
         """Append exactly one batch. Its offsets, leader epoch and, with LogAppendTime, time are
-        patched in place.
-        `records` must be writable; the log keeps no reference. `header`: the header of `records`,
-        if the caller has parsed the header already. A duplicate of one of the producer's last five
-        batches is not appended again: the result has the original's first offset, and `duplicate`
-        is True. Raises AppendError and StorageError; then nothing has changed.
+        patched in place. `records` must be writable; the log keeps no reference. `header`: the
+        header of `records`, if the caller has parsed it. `prepared`: the result of `rules.prepare`,
+        which is ignored if the rules have changed since. A duplicate of one of the producer's last
+        five batches is not appended again: the result has the original's first offset, and
+        `duplicate` is True. Raises AppendError and StorageError; then nothing has changed.
         """
         if self.refusals.failure is not None:
             self.refusals.raise_failure()
-        rules = self._rules
-        if origin is CLIENT:
+        rules = self.rules
+        if prepared is not None and prepared.rules is rules:
+            header, records = rules.take(prepared, now_ms)
+        elif origin is CLIENT:
             header = rules.check(records, now_ms, header)
             if rules.needs_records:
                 header, records = rules.convert(records, now_ms, header)
@@ -192,7 +189,7 @@ class PartitionLog:
         the base offset. Only its size needs a check. Raises AppendError and StorageError."""
         if self.refusals.failure is not None:
             self.refusals.raise_failure()
-        rules = self._rules
+        rules = self.rules
         if len(records) > rules.own_max_bytes or rules.log_append_time:
             rules.check_own(records, now_ms)
         base_offset = self.segments.active.end_offset

@@ -1,14 +1,16 @@
 """Checks of the batch that a client sent (Kafka's UnifiedLog.analyzeAndValidateRecords,
 LogValidator).
 
-The header, the count and the CRC are always checked. The records are decoded only if a setting of
-the topic requires it: keys of compacted topics, recompression, limits on the age of a record, or
-`validate_records`. Otherwise only a reader notices an invalid record.
+The header, the count and the CRC are always checked. `record_rules.py` has the rules that need the
+records.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Generator
+from typing import Final, TypeVar
+
+import msgspec
 
 from oncelog_protocol.checksum import crc32c
 from oncelog_protocol.errors import ErrorCode
@@ -25,30 +27,15 @@ from oncelog_protocol.records.batch import (
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,
-    build_batch,
     compute_crc,
     patch_max_timestamp_and_log_append,
     read_header,
-    read_records,
 )
 from oncelog_protocol.records.compression import Compression
-from oncelog_protocol.records.errors import CorruptRecords
-from oncelog_protocol.records.record import NewRecord, Record
 from oncelog_server.log.config import LOG_APPEND_TIME as TOPIC_LOG_APPEND_TIME
-from oncelog_server.log.config import PRODUCER, UNLIMITED, LogConfig
-from oncelog_server.log.errors import AppendError, InvalidRecords, RecordError
-
-NO_TIMESTAMP: Final = -1
-# The maximum size of a decompressed batch is the larger of this number of bytes and
-# `max.message.bytes` times this factor. The limit protects the broker from decompression bombs.
-_MIN_DECOMPRESSED_LIMIT: Final = 16 * 1024 * 1024
-_DECOMPRESSION_FACTOR: Final = 10
-
-# If a batch has more faulty records than this, the response lists none of them. The list could be
-# fifty times as large as the batch. librdkafka puts at most this number of records into a batch
-# (batch.num.messages).
-MAX_RECORD_ERRORS: Final = 10_000
-SHOWN_RECORD_ERRORS: Final = 3
+from oncelog_server.log.config import LogConfig
+from oncelog_server.log.errors import AppendError
+from oncelog_server.log.record_rules import NO_TIMESTAMP, STEP_RECORDS, Batch, RecordRules
 
 _KNOWN_FLAGS: Final = COMPRESSION_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 _MAX_CODEC: Final = int(max(Compression))
@@ -58,25 +45,28 @@ _ATTRIBUTES: Final = frozenset(range(_MAX_CODEC + 1)) | frozenset(
 )
 # The bytes that the CRC covers.
 _CHECKED: Final = slice(ATTRIBUTES_POSITION, None)
-_UNCOMPRESSED: Final = "uncompressed"
-_DEFAULT_LEVEL: Final = -1
+
+T = TypeVar("T")
 
 
-def decompressed_limit(config: LogConfig) -> int:
-    """Return the maximum size of the decompressed records of one batch."""
-    return max(config.max_message_bytes * _DECOMPRESSION_FACTOR, _MIN_DECOMPRESSED_LIMIT)
+class PreparedBatch(msgspec.Struct, frozen=True):
+    """A batch after `BatchRules.prepare` with `rules`. Either `error`, the error of the first rule
+    that the batch breaks, or `header` and `records` for the log."""
+
+    rules: BatchRules
+    header: BatchHeader
+    records: Batch
+    error: AppendError | None = None
 
 
 class BatchRules:
     """The checks that a topic's settings require, computed once."""
 
-    __slots__ = ("_after_max_ms", "_before_max_ms", "_codec", "_config", "_keys_required", "_limit",
-                 "_partition", "_walks", "log_append_time", "max_bytes", "needs_records",
-                 "own_max_bytes", "segment_bytes")  # fmt: skip
+    __slots__ = ("_after_max_ms", "_partition", "_records", "log_append_time", "max_bytes",
+                 "needs_records", "own_max_bytes", "segment_bytes")  # fmt: skip
 
     def __init__(self, config: LogConfig, partition: str) -> None:
         """`partition`: the partition's name in error messages, for example `topic-0`."""
-        self._config = config
         self._partition = partition
         self.max_bytes = config.max_message_bytes
         self.segment_bytes = config.segment_bytes
@@ -84,21 +74,38 @@ class BatchRules:
         self.own_max_bytes = min(self.max_bytes, self.segment_bytes)
         self.log_append_time = config.message_timestamp_type == TOPIC_LOG_APPEND_TIME
         self._after_max_ms = config.message_timestamp_after_max_ms
-        self._before_max_ms = config.message_timestamp_before_max_ms
-        self._keys_required = config.is_compacted
-        self._codec = _target_codec(config.compression_type)
-        self._limit = decompressed_limit(config)
-        self._walks = (
-            config.validate_records
-            or self._keys_required
-            or (self._before_max_ms != UNLIMITED and not self.log_append_time)
-        )
+        self._records = RecordRules(config, partition)
         # True if a setting needs the records or changes the batch.
-        self.needs_records = self._walks or self.log_append_time or self._codec is not None
+        self.needs_records = self._records.are_any or self.log_append_time
 
-    def check(
-        self, records: bytearray | memoryview, now_ms: int, header: BatchHeader | None = None
-    ) -> BatchHeader:
+    def is_slow(self, header: BatchHeader, now_ms: int) -> bool:
+        """Return True if `check` and `convert` would read so many records of the batch that
+        `prepare` must do it in steps."""
+        return header.records_count > STEP_RECORDS and (
+            self._records.concern(header) or self._is_too_new(header, now_ms)
+        )
+
+    def prepare(
+        self, records: Batch, now_ms: int, header: BatchHeader
+    ) -> Generator[None, None, PreparedBatch]:
+        """Do the work of `check` and `convert` in steps, before the batch is appended. The result
+        belongs to `records`, which must not change meanwhile."""
+        try:
+            yield from self._examine(records, header, now_ms)
+            if self._records.concern(header):
+                records = yield from self._records.convert(records, header, now_ms)
+        except AppendError as error:
+            return PreparedBatch(self, header, records, error)
+        return PreparedBatch(self, read_header(records), records)
+
+    def take(self, prepared: PreparedBatch, now_ms: int) -> tuple[BatchHeader, Batch]:
+        """Return the same as `convert`, for a batch that was prepared with these rules. Raises the
+        errors of `check` and `convert`."""
+        if prepared.error is not None:
+            raise prepared.error
+        return self._stamp(prepared.records, now_ms, prepared.header)
+
+    def check(self, records: Batch, now_ms: int, header: BatchHeader | None = None) -> BatchHeader:
         """Check a client's batch, but not its records. Return its header. `header`: the header of
         `records`, if the caller has read it. If `needs_records`, call `convert` afterwards.
 
@@ -127,31 +134,32 @@ class BatchRules:
             and header.max_timestamp - now_ms <= self._after_max_ms
             and crc32c(records[_CHECKED]) == header.crc
         ):
-            self._examine(records, header, now_ms)
+            _at_its_end(self._examine(records, header, now_ms))
         return header
 
     def convert(
-        self, records: bytearray | memoryview, now_ms: int, header: BatchHeader
-    ) -> tuple[BatchHeader, bytearray | memoryview]:
+        self, records: Batch, now_ms: int, header: BatchHeader
+    ) -> tuple[BatchHeader, Batch]:
         """Apply the settings that need the records or change the batch. Return the header and the
         bytes to append: `records` itself, or a copy with another compression.
 
         LogAppendTime is patched in place. Raises InvalidRecords, or AppendError with
         INVALID_RECORD.
         """
-        codec = self._codec
-        recompresses = codec is not None and codec != header.attributes & COMPRESSION_MASK
-        if self._walks or recompresses:
-            walked = self._walk(records, header, now_ms)
-            if codec is not None and recompresses:
-                records = self._recompress(walked, header, codec)
-                header = read_header(records)
+        if self._records.concern(header):
+            records = _at_its_end(self._records.convert(records, header, now_ms))
+            header = read_header(records)
+        return self._stamp(records, now_ms, header)
+
+    def _stamp(self, records: Batch, now_ms: int, header: BatchHeader) -> tuple[BatchHeader, Batch]:
         if self.log_append_time:
             patch_max_timestamp_and_log_append(records, 0, now_ms)
             header = read_header(records)
         return header, records
 
-    def _examine(self, records: bytearray | memoryview, header: BatchHeader, now_ms: int) -> None:
+    def _examine(
+        self, records: Batch, header: BatchHeader, now_ms: int
+    ) -> Generator[None, None, None]:
         """Raise the error of the first rule that the batch breaks."""
         _check_framing(header, len(records))
         self._check_size(len(records))
@@ -164,9 +172,9 @@ class BatchRules:
                 f" {self._partition} should be 0, but it is {header.base_offset}"
             )
         if not self.log_append_time:
-            self._check_latest_timestamp(records, header, now_ms)
+            yield from self._check_latest_timestamp(records, header, now_ms)
 
-    def check_own(self, records: bytearray | memoryview, now_ms: int) -> BatchHeader:
+    def check_own(self, records: Batch, now_ms: int) -> BatchHeader:
         """Check the size of a batch that this broker has just made. Nothing else can be wrong.
         Return the batch's header. LogAppendTime is patched in place. Raises AppendError with
         MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE."""
@@ -187,13 +195,16 @@ class BatchRules:
                 f"a batch of {size} bytes is larger than a segment of {self.segment_bytes} bytes",
             )
 
+    def _is_too_new(self, header: BatchHeader, now_ms: int) -> bool:
+        return header.max_timestamp - now_ms > self._after_max_ms
+
     def _check_latest_timestamp(
-        self, records: bytearray | memoryview, header: BatchHeader, now_ms: int
-    ) -> None:
+        self, records: Batch, header: BatchHeader, now_ms: int
+    ) -> Generator[None, None, None]:
         latest = header.max_timestamp
-        if latest - now_ms > self._after_max_ms:
+        if self._is_too_new(header, now_ms):
             # Raises InvalidRecords if records are too new.
-            self._walk(records, header, now_ms)
+            yield from self._records.walk(records, header, now_ms)
             raise AppendError(
                 ErrorCode.INVALID_TIMESTAMP,
                 f"timestamp {latest} is more than {self._after_max_ms} ms ahead of {now_ms}",
@@ -201,84 +212,8 @@ class BatchRules:
         if latest < NO_TIMESTAMP or header.base_timestamp < NO_TIMESTAMP:
             raise AppendError(ErrorCode.INVALID_TIMESTAMP, "a timestamp is negative")
 
-    def _walk(
-        self, records: bytearray | memoryview, header: BatchHeader, now_ms: int
-    ) -> list[Record]:
-        try:
-            walked = read_records(records, max_bytes=self._limit, check_crc=False)
-        except CorruptRecords as error:
-            raise AppendError(ErrorCode.INVALID_RECORD, error.reason) from None
-        keyless: list[int] = []
-        untimely: list[int] = []
-        for index, record in enumerate(walked):
-            if self._keys_required and record.key is None:
-                keyless.append(index)
-                continue
-            timestamp = record.timestamp
-            if self.log_append_time or timestamp == NO_TIMESTAMP:
-                continue
-            if now_ms - timestamp > self._before_max_ms or timestamp - now_ms > self._after_max_ms:
-                untimely.append(index)
-        if keyless or untimely:
-            raise self._invalid_records(walked, keyless, untimely, now_ms)
-        return walked
 
-    def _invalid_records(
-        self, walked: list[Record], keyless: list[int], untimely: list[int], now_ms: int
-    ) -> InvalidRecords:
-        """Return the error with the words of Kafka's LogValidator (KIP-467)."""
-        without_key = (
-            "Compacted topic cannot accept message without key in topic partition "
-            f"{self._partition}"
-        )
-        within = f"[{now_ms - self._before_max_ms}, {now_ms + self._after_max_ms}]"
-        count = len(keyless) + len(untimely)
-        named = count if count <= MAX_RECORD_ERRORS else SHOWN_RECORD_ERRORS
-        errors = [RecordError(index, without_key) for index in keyless[:named]]
-        errors += [
-            RecordError(
-                index,
-                f"Timestamp {walked[index].timestamp} of message with offset "
-                f"{walked[index].offset} is out of range. The timestamp should be within {within}",
-            )
-            for index in untimely[:named]
-        ]
-        errors.sort(key=lambda error: error.index)
-        if untimely:
-            code = ErrorCode.INVALID_TIMESTAMP
-            message = "One or more records have been rejected due to invalid timestamp"
-        else:
-            code = ErrorCode.INVALID_RECORD
-            shown = ", ".join(
-                f"RecordError(batchIndex={error.index}, message='{error.message}')"
-                for error in errors[:SHOWN_RECORD_ERRORS]
-            )
-            message = (
-                f"One or more records have been rejected due to {count} record errors in total, "
-                f"and only showing the first three errors at most: [{shown}]"
-            )
-        return InvalidRecords(code, message, errors if count == named else ())
-
-    def _recompress(
-        self, walked: list[Record], header: BatchHeader, codec: Compression
-    ) -> bytearray:
-        """Return the same batch in the topic's codec (`compression.type`)."""
-        return build_batch(
-            [
-                NewRecord(record.timestamp, record.key, record.value, record.headers)
-                for record in walked
-            ],
-            compression=codec,
-            level=_level(self._config, codec),
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            is_transactional=header.is_transactional,
-            is_control=header.is_control,
-        )
-
-
-def _no_batch(records: bytearray | memoryview) -> AppendError:
+def _no_batch(records: Batch) -> AppendError:
     """Return the error for fewer bytes than a header has."""
     if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] < MAGIC:
         return _invalid(f"message format v{records[MAGIC_POSITION]} is not supported")
@@ -335,23 +270,10 @@ def _invalid(message: str) -> AppendError:
     return AppendError(ErrorCode.INVALID_RECORD, message)
 
 
-def _target_codec(compression_type: str) -> Compression | None:
-    """Return the codec, None to keep the producer's codec. Raises ValueError for an unknown
-    name."""
-    if compression_type == PRODUCER:
-        return None
-    if compression_type == _UNCOMPRESSED:
-        return Compression.NONE
-    for codec in Compression:
-        if codec.kafka_name == compression_type:
-            return codec
-    raise ValueError(f"compression.type {compression_type!r} is not known")
-
-
-def _level(config: LogConfig, codec: Compression) -> int | None:
-    level = {
-        Compression.GZIP: config.compression_gzip_level,
-        Compression.LZ4: config.compression_lz4_level,
-        Compression.ZSTD: config.compression_zstd_level,
-    }.get(codec, _DEFAULT_LEVEL)
-    return None if level == _DEFAULT_LEVEL else level
+def _at_its_end(steps: Generator[None, None, T]) -> T:
+    """Run the work to its end and return its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]  # typeshed has Any instead of T

@@ -15,10 +15,11 @@ from oncelog_server.log.producers import NONE, ProducerEntry
 from oncelog_server.log.results import CLIENT, Appended, FileRange, Flush, Origin
 from oncelog_server.log.timestamps import Search
 from oncelog_server.log.txn_index import AbortedTransaction
+from oncelog_server.log.validation import BatchRules, PreparedBatch
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition_read import PartitionRead
 from oncelog_server.partition.refused_sequences import RefusedSequences
-from oncelog_server.partition.verification import VerificationGuard, VerificationGuards
+from oncelog_server.partition.verification import VerificationGuards
 from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters, Settled
 from oncelog_server.refusal import Refused
 from oncelog_server.replica.state import Replicas
@@ -102,6 +103,7 @@ class Partition:
         self.read_waiters = ReadWaiters()
         # Fetches of followers, which an append wakes. None before the first such Fetch.
         self.follower_waiters: ReadWaiters | None = None
+        # Verifications in flight, of transactions without AddPartitionsToTxn (KIP-890).
         self.guards = VerificationGuards()
         self.refused_sequences = RefusedSequences()
         self.on_storage_error = on_storage_error
@@ -304,14 +306,17 @@ class Partition:
         now_ms: int,
         header: BatchHeader | None = None,
         origin: Origin = CLIENT,
+        prepared: PreparedBatch | None = None,
     ) -> Appended:
-        """Append exactly one batch. The batch is patched in place. `header` is the header of
-        `records`, if the caller has read it. Raises Refused with the partition's error code."""
+        """Append exactly one batch. The batch is patched in place. Arguments are those of
+        PartitionLog.append. Raises Refused with the partition's error code."""
         if not self.is_leader or self.offline is not None:
             self.check_leader()
         try:
             # Positional, here and in Produce: CPython calls a function with keywords more slowly.
-            appended = self._log.append(records, self.leader_epoch, now_ms, header, origin)
+            appended = self._log.append(
+                records, self.leader_epoch, now_ms, header, origin, prepared
+            )
         except StorageError as error:
             raise self._refused(error) from error
         if not appended.duplicate:
@@ -403,8 +408,6 @@ class Partition:
         """Forget producers without an open transaction that wrote nothing for `expiration_ms`."""
         self._log.producers.expire(now_ms, expiration_ms)
 
-    # --- transactions that come without AddPartitionsToTxn (KIP-890)
-
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Return True if this producer's current transaction already has a batch in this
         partition."""
@@ -414,21 +417,6 @@ class Partition:
             and entry.producer_epoch == producer_epoch
             and entry.current_txn_first_offset != NONE
         )
-
-    def begin_verification(self, producer_id: int) -> VerificationGuard:
-        return self.guards.begin(producer_id)
-
-    def end_verification(self, producer_id: int, guard: VerificationGuard) -> None:
-        """End a verification. The batch that waited for the verification was appended or
-        refused."""
-        self.guards.end(producer_id, guard)
-
-    def check_guard(self, producer_id: int, guard: VerificationGuard) -> None:
-        """Raise Refused if the transaction ended while its verification was in flight."""
-        if not self.guards.holds(producer_id, guard):
-            raise Refused(
-                ErrorCode.TRANSACTION_ABORTABLE, "the transaction ended while it was verified"
-            )
 
     # --- reads
 
@@ -496,6 +484,11 @@ class Partition:
     @property
     def config(self) -> LogConfig:
         return self._log.config
+
+    @property
+    def batch_rules(self) -> BatchRules:
+        """The rules for the batches of clients, which depend on the topic's settings."""
+        return self._log.rules
 
     def reconfigure(self, config: LogConfig) -> None:
         """Use these settings from now on. Raises ValueError for an unknown compression type."""

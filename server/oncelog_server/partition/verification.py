@@ -8,6 +8,9 @@ same guard at the append. Every marker removes the guard (scenario R12, an ABA p
 
 from __future__ import annotations
 
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.refusal import Refused
+
 
 class VerificationGuard:
     """The guard of one producer. Guards are compared by identity only. `asking` is the number of
@@ -36,6 +39,13 @@ class VerificationGuards:
             guard = self._by_producer_id[producer_id] = VerificationGuard()
         guard.asking += 1
         return guard
+
+    def check(self, producer_id: int, guard: VerificationGuard) -> None:
+        """Raise Refused if the transaction ended while its verification was in flight."""
+        if not self.holds(producer_id, guard):
+            raise Refused(
+                ErrorCode.TRANSACTION_ABORTABLE, "the transaction ended while it was verified"
+            )
 
     def holds(self, producer_id: int, guard: VerificationGuard) -> bool:
         return self._by_producer_id.get(producer_id) is guard

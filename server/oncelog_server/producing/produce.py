@@ -18,7 +18,8 @@ from oncelog_protocol.errors import RETRIABLE, ErrorCode
 from oncelog_protocol.records.batch import MAGIC, TRANSACTIONAL_FLAG, BatchHeader
 from oncelog_server.deferred import Deferred, Order, then_ask
 from oncelog_server.log.errors import InvalidRecords, RecordError
-from oncelog_server.log.results import Appended
+from oncelog_server.log.results import CLIENT, Appended
+from oncelog_server.log.validation import PreparedBatch
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.refused_sequences import EarlySequences, TopicKey
 from oncelog_server.partition.verification import VerificationGuard
@@ -68,6 +69,8 @@ class PartitionAppend(msgspec.Struct, eq=False):
     message: str | None = None
     appended: Appended | None = None
     guard: VerificationGuard | None = None
+    # The batch with its records checked, if that was done in steps.
+    prepared: PreparedBatch | None = None
     # The invalid records for which the batch was refused.
     record_errors: Sequence[RecordError] = ()
 
@@ -270,7 +273,7 @@ class Produce(msgspec.Struct, eq=False):
         guarded = []
         for append in self.transactional:
             if append.partition is not None and append.code is NONE:
-                append.guard = append.partition.begin_verification(_header(append).producer_id)
+                append.guard = append.partition.guards.begin(_header(append).producer_id)
                 guarded.append(append)
         return guarded
 
@@ -278,7 +281,7 @@ class Produce(msgspec.Struct, eq=False):
         for append in guarded:
             assert append.partition is not None
             assert append.guard is not None
-            append.partition.end_verification(_header(append).producer_id, append.guard)
+            append.partition.guards.end(_header(append).producer_id, append.guard)
             append.guard = None
 
     # --- append and wait
@@ -297,12 +300,14 @@ class Produce(msgspec.Struct, eq=False):
                 continue
             try:
                 if append.guard is not None:
-                    partition.check_guard(_header(append).producer_id, append.guard)
+                    partition.guards.check(_header(append).producer_id, append.guard)
                 if acks_all and partition.replicas.is_under_min_isr:
                     partition.check_in_sync_replicas()
                 if partition.refused_sequences.lowest_by_id:
                     _check_begins(append)
-                appended = append.appended = partition.append(records, now_ms, append.header)
+                appended = append.appended = partition.append(
+                    records, now_ms, append.header, CLIENT, append.prepared
+                )
             except Refused as refused:
                 append.refuse(refused.code, refused.message)
                 if isinstance(refused, InvalidRecords):

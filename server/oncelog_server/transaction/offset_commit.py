@@ -131,7 +131,7 @@ class TransactionalCommit:
             return go_on(result)
         group_id, producer_id = self._request.group_id, self._request.producer_id
         log = self._groups.log_of(group_id)
-        guard = log.begin_verification(producer_id)
+        guard = log.guards.begin(producer_id)
 
         def arrived(
             found: TransactionResult,
@@ -147,9 +147,9 @@ class TransactionalCommit:
             except Refused as refused:
                 return refused.code
             finally:
-                log.end_verification(producer_id, guard)
+                log.guards.end(producer_id, guard)
 
-        result.on_abandon(lambda: log.end_verification(producer_id, guard))
+        result.on_abandon(lambda: log.guards.end(producer_id, guard))
         return then_ask(result, arrived)
 
     def _too_late(self) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:

@@ -96,8 +96,8 @@ def test_a_follower_that_gets_records_of_a_state_that_it_does_not_have_counts_th
 def test_R12_a_marker_of_another_leader_ends_the_verifications_of_this_broker() -> None:
     leader, follower = pair()
     (copy,) = follower.partitions
-    guard = copy.begin_verification(7)
-    other = copy.begin_verification(8)
+    guard = copy.guards.begin(7)
+    other = copy.guards.begin(8)
     copy.refused_sequences.refused(7, 0, 3)
     send(leader.partitions[0], 7, 0)
     mark(leader.partitions[0], 7)

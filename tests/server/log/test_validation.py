@@ -3,6 +3,7 @@ depend on a topic's settings."""
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +19,8 @@ from oncelog_protocol.records.control import EndTransactionMarker, build_marker_
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import AppendError, InvalidRecords
+from oncelog_server.log.record_rules import MAX_RECORD_ERRORS
 from oncelog_server.log.results import Origin
-from oncelog_server.log.validation import MAX_RECORD_ERRORS
 from oncelog_server.slices import at_its_end
 from tests.server.log.driver import MANY, NOW_MS, Driver, batch
 
@@ -213,6 +214,18 @@ def test_batches_are_stored_with_the_topics_codec(there: Compression, wanted: st
     assert header.compression.kafka_name == names.get(wanted, wanted)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (3, 1, 4)
     assert header.is_transactional
+
+
+def test_a_new_codec_changes_only_the_codec_and_the_sizes() -> None:
+    driver = Driver(replace(DEFAULT, compression_type="gzip"))
+    records = [NewRecord(NOW_MS + delta, b"k", b"v") for delta in (5, 900, 3)]
+    before = build_batch(records, producer_id=3, producer_epoch=1, base_sequence=0)
+    driver.append(bytearray(before))
+    old, new = read_header(before), read_header(stored(driver))
+    assert (new.compression, new.attributes ^ Compression.GZIP) == (Compression.GZIP, 0)
+    assert new.max_timestamp == NOW_MS + 900
+    ignored = {"attributes": 0, "batch_length": 0, "crc": 0, "partition_leader_epoch": 0}
+    assert dataclasses.replace(new, **ignored) == dataclasses.replace(old, **ignored)
 
 
 def inner_nonsense() -> bytearray:

@@ -255,35 +255,35 @@ def test_after_a_lower_min_isr_nothing_is_committed_before_the_end_of_the_elr() 
 
 def test_R12_M19_a_verification_guard_is_invalid_after_its_transaction_ends() -> None:
     replica = partition()
-    guard = replica.begin_verification(7)
-    replica.check_guard(7, guard)
+    guard = replica.guards.begin(7)
+    replica.guards.check(7, guard)
     mark(replica, 7)  # ends the transaction of the first verification
-    another = replica.begin_verification(7)  # belongs to the next transaction
-    assert refusal(lambda: replica.check_guard(7, guard)) is ErrorCode.TRANSACTION_ABORTABLE
-    replica.check_guard(7, another)
+    another = replica.guards.begin(7)  # belongs to the next transaction
+    assert refusal(lambda: replica.guards.check(7, guard)) is ErrorCode.TRANSACTION_ABORTABLE
+    replica.guards.check(7, another)
 
 
 def test_a_marker_that_is_refused_removes_no_guard() -> None:
     replica = partition()
     mark(replica, 7, epoch=3)
-    guard = replica.begin_verification(7)
+    guard = replica.guards.begin(7)
     assert refusal(lambda: mark(replica, 7, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
-    replica.check_guard(7, guard)
+    replica.guards.check(7, guard)
 
 
 def test_two_concurrent_verifications_share_a_guard_and_leave_none_behind() -> None:
     replica = partition()
-    first, second = replica.begin_verification(7), replica.begin_verification(7)
+    first, second = replica.guards.begin(7), replica.guards.begin(7)
     assert first is second
-    replica.end_verification(7, first)
-    replica.check_guard(7, second)
-    replica.end_verification(7, second)
+    replica.guards.end(7, first)
+    replica.guards.check(7, second)
+    replica.guards.end(7, second)
     assert len(replica.guards) == 0
-    stale = replica.begin_verification(7)
+    stale = replica.guards.begin(7)
     mark(replica, 7)
-    fresh = replica.begin_verification(7)
-    replica.end_verification(7, stale)
-    replica.check_guard(7, fresh)
+    fresh = replica.guards.begin(7)
+    replica.guards.end(7, stale)
+    replica.guards.check(7, fresh)
 
 
 def test_only_a_transaction_of_the_same_epoch_is_open() -> None:

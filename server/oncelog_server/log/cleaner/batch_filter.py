@@ -8,7 +8,7 @@ from oncelog_protocol.records.retained import build_empty_batch, build_retained_
 from oncelog_server.log.cleaner.cleaned_transactions import CleanedTransactions
 from oncelog_server.log.cleaner.job import NO_OFFSET, CleaningJob
 from oncelog_server.log.cleaner.offset_map import OffsetMap
-from oncelog_server.log.validation import decompressed_limit
+from oncelog_server.log.record_rules import decompressed_limit
 
 
 class BatchFilter:

@@ -26,8 +26,8 @@ from oncelog_server.log.cleaner.job import (
 from oncelog_server.log.cleaner.offset_map import SLOT_BYTES, OffsetMap
 from oncelog_server.log.cleaner.segments import Indexes, group
 from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.record_rules import decompressed_limit
 from oncelog_server.log.scan import Scan
-from oncelog_server.log.validation import decompressed_limit
 from oncelog_server.storage.files import Files
 
 

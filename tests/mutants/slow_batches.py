@@ -1,0 +1,64 @@
+"""Named mutants of the reading of a large batch before its append."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_RULES: Final = "server/oncelog_server/log/record_rules.py"
+_LOG: Final = "server/oncelog_server/log/log.py"
+_HANDLER: Final = "server/oncelog_server/handlers/produce.py"
+_OF_RULES: Final = ("tests/server/log/test_prepared_batches.py",)
+_OF_HANDLER: Final = ("tests/server/producing/test_preparation.py",)
+
+SLOW_BATCH_MUTANTS: Final = (
+    Mutant(
+        "SB1",
+        "the records of a batch for a compacted topic block the event loop",
+        _HANDLER,
+        "    elif special.slow:\n",
+        "    elif False:\n",
+        _OF_HANDLER,
+    ),
+    Mutant(
+        "SB2",
+        "a request with very many partitions blocks the event loop for the records of one batch",
+        _HANDLER,
+        "            yield from prepare(special.slow, services.clock.now_ms())\n",
+        "            pass\n",
+        _OF_HANDLER,
+    ),
+    Mutant(
+        "SB3",
+        "a batch that is read in steps has the bytes of the connection's next request",
+        _HANDLER,
+        "                append.records = memoryview(bytearray(append.records))\n",
+        "                pass\n",
+        _OF_HANDLER,
+    ),
+    Mutant(
+        "SB4",
+        "a batch that was checked by earlier settings is appended",
+        _LOG,
+        "        if prepared is not None and prepared.rules is rules:\n",
+        "        if prepared is not None:\n",
+        _OF_RULES,
+    ),
+    Mutant(
+        "SB5",
+        "the records of a batch are read in a single step",
+        _RULES,
+        "header.records_count, STEP_RECORDS, base_offset",
+        "header.records_count, 1 << 30, base_offset",
+        _OF_RULES,
+    ),
+    Mutant(
+        "SB6",
+        "a new codec of the topic loses the latest timestamp of the batch",
+        _RULES,
+        "                    elif timestamp > max_timestamp:\n",
+        "                    elif timestamp > max_timestamp == NO_TIMESTAMP:\n",
+        ("tests/server/log/test_validation.py",),
+    ),
+)

@@ -1,0 +1,158 @@
+"""While the records of a Produce are read, the event loop serves other requests. The connection's
+next request waits. The Produce is checked against the state after the reading."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.end_txn import EndTxnRequest
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.record import NewRecord
+from oncelog_server.broker import Broker
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.deferred import Deferred
+from oncelog_server.handlers import end_txn
+from oncelog_server.log.record_rules import STEP_RECORDS
+from oncelog_server.slices import SMALL
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.between_steps import Calls
+from tests.server.handlers.nodes import DEADLINE_S, ask
+from tests.server.handlers.test_large_produce import (
+    ADDING,
+    codes,
+    framed,
+    identity,
+    response_of,
+    serve,
+)
+from tests.server.hosting.test_replica_manager import life
+from tests.server.log.driver import NOW_MS, batch
+
+RECORDS = 30 * STEP_RECORDS
+# The topic has enough partitions for a request that `LargeProduce` serves.
+PARTITIONS = SMALL + 1
+# About six calls for each record of a step. All records together have fifteen times as many.
+MOST_CALLS = 12 * STEP_RECORDS
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    async with life(tmp_path) as running:
+        compacted = {"cleanup.policy": "compact"}
+        await running.metadata.create_topics([NewTopic("slow", PARTITIONS, settings=compacted)])
+        yield running
+
+
+def request(
+    records: Callable[[], bytearray] = lambda: batch(RECORDS, size=1), *, acks: int = -1,
+    transactional_id: str | None = None, partitions: int = 1,
+) -> ProduceRequest:  # fmt: skip
+    rows = [PartitionProduceData(0, memoryview(records()))]
+    rows += [PartitionProduceData(number, memoryview(batch())) for number in range(1, partitions)]
+    return ProduceRequest(transactional_id, acks, 1_000, [TopicProduceData("slow", b"", rows)])
+
+
+def end(broker: Broker) -> int:
+    return broker.partitions.require("slow", 0).log_end_offset
+
+
+def keyless() -> bytearray:
+    """Return a batch. Its last record has no key."""
+    keys = [b"k"] * (RECORDS - 1) + [None]
+    return build_batch([NewRecord(NOW_MS, key, b"v") for key in keys])
+
+
+@pytest.mark.parametrize("acks", [-1, 0])
+@pytest.mark.parametrize("partitions", [1, PARTITIONS])
+async def test_no_step_of_a_slow_produce_is_long(
+    broker: Broker, acks: int, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Calls()
+    slices = broker.services.slices
+    run, queue = slices.run, slices.queue
+    monkeypatch.setattr(slices, "run", lambda steps: run(calls.counted(steps)))
+    monkeypatch.setattr(slices, "queue", lambda steps: queue(calls.counted(steps)))
+    asked = request(acks=acks, partitions=partitions)
+    frame = framed(asked, 9)
+    response = serve(broker, frame)
+    assert isinstance(response, Deferred)
+    assert not response.done
+    assert end(broker) == 0, "nothing is appended before the last step"
+    if acks:
+        assert codes(await response_of(response)) == {0}
+    else:
+        async with asyncio.timeout(DEADLINE_S):
+            while end(broker) == 0:  # noqa: ASYNC110 - waits for turns of the loop
+                await asyncio.sleep(0)
+    assert end(broker) == RECORDS
+    assert calls.steps > RECORDS // STEP_RECORDS
+    assert calls.most < MOST_CALLS
+
+
+async def test_a_refused_record_of_a_slow_produce_is_named(broker: Broker) -> None:
+    found = await response_of(serve(broker, request(keyless)))
+    (row,) = found.responses[0].partition_responses
+    assert row.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in row.record_errors] == [RECORDS - 1]
+    assert end(broker) == 0
+
+
+async def test_a_slow_produce_is_appended_if_its_client_disconnects(broker: Broker) -> None:
+    response = serve(broker, request(acks=0))
+    assert isinstance(response, Deferred)
+    response.cancel()
+    async with asyncio.timeout(DEADLINE_S):
+        while end(broker) == 0:  # noqa: ASYNC110 - waits for turns of the loop
+            await asyncio.sleep(0)
+    assert end(broker) == RECORDS
+
+
+async def test_a_partition_may_go_during_a_slow_produce(broker: Broker) -> None:
+    response = serve(broker, request())
+    topic = broker.metadata.image.topics["slow"]
+    broker._replica_manager._remove(topic, TopicPartition("slow", 0))
+    assert codes(await response_of(response)) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+async def test_the_settings_at_the_append_count(broker: Broker) -> None:
+    """The topic is no longer compacted when the records without a key are appended."""
+    partition = broker.partitions.require("slow", 0)
+    response = serve(broker, request(keyless))
+    partition.reconfigure(replace(partition.config, cleanup_policy=frozenset({"delete"})))
+    assert codes(await response_of(response)) == {0}
+    # No setting needs the records any more.
+    assert isinstance(serve(broker, request(keyless)), list)
+    assert end(broker) == 2 * RECORDS
+
+
+@pytest.mark.parametrize("version", [9, ADDING])
+async def test_a_transaction_that_ends_during_a_slow_produce_gets_no_record(
+    broker: Broker, version: int
+) -> None:
+    owner = await identity(broker, "t")
+
+    def transactional() -> bytearray:
+        return batch(
+            RECORDS, size=1, producer_id=owner[0], producer_epoch=owner[1], base_sequence=0,
+            is_transactional=True,
+        )  # fmt: skip
+
+    response = serve(broker, request(transactional, transactional_id="t"), version)
+    await ask(end_txn, broker.services, EndTxnRequest("t", *owner, False))
+    found = codes(await response_of(response, version))
+    partition = broker.partitions.require("slow", 0)
+    if version < ADDING:
+        assert found != {0}, "the partition was never added to the transaction"
+    assert (found == {0}) == bool(partition.open_transactions())
+    assert partition.log_end_offset == (RECORDS if found == {0} else 0)
