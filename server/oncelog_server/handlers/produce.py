@@ -42,7 +42,7 @@ from oncelog_server.log.record_rules import MAX_RECORD_ERRORS, STEP_RECORDS
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import NO_PARTITIONS
 from oncelog_server.producing.large import LargeProduce
-from oncelog_server.producing.preparation import is_slow, prepare
+from oncelog_server.producing.preparation import prepare, slow_of
 from oncelog_server.producing.produce import (
     NONE,
     PartitionAppend,
@@ -81,14 +81,6 @@ Topic = tuple[TopicProduceData, list[PartitionAppend]]
 Waits = list[Deferred[None]]
 
 
-class _Special(msgspec.Struct, eq=False):
-    """The appends of a request with a transactional batch, and those with a batch that must be
-    prepared."""
-
-    transactional: list[PartitionAppend] = []
-    slow: list[PartitionAppend] = []
-
-
 Answered = ProduceResponse | Steps[ProduceResponse] | None
 
 
@@ -99,25 +91,27 @@ def handle(
         return _in_slices(services, context, request)
     topics: list[Topic] = []
     appends: list[PartitionAppend] = []
-    special = _Special()
+    special: list[PartitionAppend] = []
     for topic in request.topic_data:
         found = _topic(services, context, topic)
         of_topic = _appends(services, context, found, topic, topic.partition_data, special)
         topics.append((topic, of_topic))
         appends += of_topic
-    code = _refusal(context, request, special.transactional)
+    transactional = transactional_of(special) if special else special
+    code = _refusal(context, request, transactional)
     if code is not NONE:
         for append in appends:
             append.refuse(code)
-    elif special.slow:
-        return _after_preparation(services, context, request, topics, special)
-    return _run(services, context, request, topics, appends, special.transactional)
+    elif special and (slow := slow_of(special, services.clock.now_ms())):
+        return _after_preparation(services, context, request, topics, appends, slow)
+    return _run(services, context, request, topics, appends, transactional)
 
 
 def _run(
     services: BrokerServices, context: RequestContext, request: ProduceRequest,
     topics: list[Topic], appends: list[PartitionAppend], transactional: list[PartitionAppend],
 ) -> Answered | Deferred[Answered]:  # fmt: skip
+    """Serve a request. Its slow batches have been prepared."""
     later = _produce(services, context, request, appends, transactional).run()
     if request.acks == 0:
         _close_on_error(appends)
@@ -129,19 +123,18 @@ def _run(
 
 def _after_preparation(
     services: BrokerServices, context: RequestContext, request: ProduceRequest,
-    topics: list[Topic], special: _Special,
+    topics: list[Topic], appends: list[PartitionAppend], slow: list[PartitionAppend],
 ) -> Answered | Deferred[Answered]:  # fmt: skip
     """Serve a request with slow batches. The request is finished even if the client disconnects,
     as in `_in_slices`."""
-    appends = [append for _, of_topic in topics for append in of_topic]
     if not context.keeps_frame:
         for append in appends:
             if append.records is not None:
                 append.records = memoryview(bytearray(append.records))
-    prepared = services.slices.run(prepare(special.slow, services.clock.now_ms()))
+    transactional = transactional_of(appends)
     return then_ask(
-        prepared,
-        lambda _: _run(services, context, request, topics, appends, special.transactional),
+        services.slices.run(prepare(slow, services.clock.now_ms())),
+        lambda _: _run(services, context, request, topics, appends, transactional),
     )
 
 
@@ -162,14 +155,16 @@ def _in_slices(
 
     def prepared() -> Steps[tuple[LargeProduce, TransactionAnswer | None]]:
         appends, special = yield from _appends_in_steps(services, context, request, topics)
-        code = _refusal(context, request, special.transactional)
+        transactional = transactional_of(special)
+        code = _refusal(context, request, transactional)
         if code is not NONE:
             for append in appends:
                 append.refuse(code)
                 yield
         else:
-            yield from prepare(special.slow, services.clock.now_ms())
-        large = LargeProduce(appends, special.transactional, part)
+            now_ms = services.clock.now_ms()
+            yield from prepare(slow_of(special, now_ms), now_ms)
+        large = LargeProduce(appends, transactional, part)
         return large, (yield from large.ask())
 
     def appended(
@@ -238,11 +233,11 @@ def _produce(
 
 def _appends_in_steps(
     services: BrokerServices, context: RequestContext, request: ProduceRequest, topics: list[Topic]
-) -> Steps[tuple[list[PartitionAppend], _Special]]:
+) -> Steps[tuple[list[PartitionAppend], list[PartitionAppend]]]:
     """Return all appends, and the special ones of them. Add each topic of the request, with its
     appends, to `topics`."""
     appends: list[PartitionAppend] = []
-    special = _Special()
+    special: list[PartitionAppend] = []
     for topic in request.topic_data:
         of_topic: list[PartitionAppend] = []
         topics.append((topic, of_topic))
@@ -262,11 +257,11 @@ def _appends(
     found: tuple[str | Refused, Mapping[int, Partition]],
     topic: TopicProduceData,
     partition_data: Sequence[PartitionProduceData],
-    special: _Special,
+    special: list[PartitionAppend],
 ) -> list[PartitionAppend]:
     """Return the appends to some partitions of the topic that `_topic` has found. Refuse the
     appends to partitions that this broker does not have, and all appends if the topic is refused.
-    Add the special appends to `special`."""
+    Add the appends with the transactional flag or with many records to `special`."""
     name, partitions = found
     here = services.partitions
     appends = []
@@ -282,11 +277,10 @@ def _appends(
                 key = topic.topic_id if isinstance(name, Refused) else name
                 remember_early(here.early_sequences, key, data.index, header)
         appends.append(append)
-        if header is not None:
-            if header.attributes & TRANSACTIONAL_FLAG:
-                special.transactional.append(append)
-            if header.records_count > STEP_RECORDS and is_slow(append, services.clock.now_ms()):
-                special.slow.append(append)
+        if header is not None and (
+            header.attributes & TRANSACTIONAL_FLAG or header.records_count > STEP_RECORDS
+        ):
+            special.append(append)
     owners = services.producer_id_owners
     if owners.by_block:
         _refuse_ids_of_others(owners, context, appends)

@@ -6,21 +6,22 @@ two steps, so everything but the records is checked when the batch is appended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from oncelog_server.producing.produce import NONE, PartitionAppend
 from oncelog_server.slices import Steps
 
 
-def is_slow(append: PartitionAppend, now_ms: int) -> bool:
-    """Return True if the records of a batch must be read in steps."""
-    header, partition = append.header, append.partition
-    return (
-        header is not None
-        and partition is not None
+def slow_of(appends: Iterable[PartitionAppend], now_ms: int) -> list[PartitionAppend]:
+    """Return the appends with records that must be read in steps."""
+    return [
+        append
+        for append in appends
+        if append.header is not None
+        and append.partition is not None
         and append.code is NONE
-        and partition.batch_rules.is_slow(header, now_ms)
-    )
+        and append.partition.batch_rules.is_slow(append.header, now_ms)
+    ]
 
 
 def prepare(slow: Sequence[PartitionAppend], now_ms: int) -> Steps[None]:

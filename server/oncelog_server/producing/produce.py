@@ -305,9 +305,13 @@ class Produce(msgspec.Struct, eq=False):
                     partition.check_in_sync_replicas()
                 if partition.refused_sequences.lowest_by_id:
                     _check_begins(append)
-                appended = append.appended = partition.append(
-                    records, now_ms, append.header, CLIENT, append.prepared
-                )
+                if append.prepared is None:  # as nearly always
+                    appended = partition.append(records, now_ms, append.header)
+                else:
+                    appended = partition.append(
+                        records, now_ms, append.header, CLIENT, append.prepared
+                    )
+                append.appended = appended
             except Refused as refused:
                 append.refuse(refused.code, refused.message)
                 if isinstance(refused, InvalidRecords):
