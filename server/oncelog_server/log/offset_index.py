@@ -12,6 +12,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Final
 
+from oncelog_server.log.rising import rises
+
 ENTRY_SIZE: Final = 8
 MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 
@@ -69,9 +71,9 @@ class OffsetIndex:
         index._positions = interleaved[1::2]
         if not index._offsets:
             return index
-        if index._offsets[0] < 0 or index._positions[0] < 0 or index._positions[-1] >= log_size:
+        if index._positions[-1] >= log_size:
             return None
-        if not (_increases(index._offsets) and _increases(index._positions)):
+        if not (rises(index._offsets, strictly=True) and rises(index._positions, strictly=True)):
             return None
         return index
 
@@ -80,7 +82,3 @@ def _big_endian(values: array[int]) -> array[int]:
     if sys.byteorder == "little":
         values.byteswap()
     return values
-
-
-def _increases(values: array[int]) -> bool:
-    return all(map(int.__lt__, values, values[1:]))
