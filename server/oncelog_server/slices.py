@@ -1,20 +1,31 @@
 """Run long work in slices of some milliseconds, with other callbacks of the event loop in between.
 
 Work is a generator that returns its result. It yields where it may be interrupted, at least once
-every few milliseconds. Several pieces of work share a slice, in rotation.
+every few milliseconds. Several pieces of work share a slice, in rotation. If work yields bytes that
+are only on the disk, it continues after they were read outside of the event loop.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from oncelog_server.deferred import Deferred
 from oncelog_server.timers import Timers
 
 T = TypeVar("T")
+
+
+class ColdBytes(Protocol):
+    """Bytes that are only on the disk (`log.results.FileRange`)."""
+
+    def prefetch(self, done: Callable[[], None]) -> None: ...
+
+
 Steps: TypeAlias = Generator[None, None, T]
+# Work that may wait for the disk.
+ColdSteps: TypeAlias = Generator[ColdBytes | None, None, T]
 
 # Length in ms of a slice, for all pieces of work together.
 SLICE_MS: Final = 8
@@ -49,6 +60,8 @@ class Slices:
         self._steps_per_slice = steps_per_slice
         self._rotation: deque[_QueuedWork[Any]] = deque()
         self._waiting: deque[_QueuedWork[Any]] = deque()
+        # Work that waits for bytes of the disk.
+        self._cold: set[_QueuedWork[Any]] = set()
         self._is_armed = False
         self._is_working = False
         self._stopped = False
@@ -58,7 +71,7 @@ class Slices:
         """Return True if no work waits for a slice, and no slice is running."""
         return not self._rotation and not self._is_working
 
-    def run(self, steps: Steps[T]) -> T | Deferred[T]:
+    def run(self, steps: ColdSteps[T]) -> T | Deferred[T]:
         """Run the work. Return its result if it ends within AT_ONCE_MS, else a Deferred result.
 
         Unless `is_idle`, the work is queued at once (see `queue`). A cancelled Deferred ends the
@@ -68,34 +81,52 @@ class Slices:
             budget = _Budget(self._monotonic_ms, AT_ONCE_MS, self._steps_per_slice)
             budget.share(AT_ONCE_MS)
             try:
-                next(steps)
-                while not budget.is_share_spent():
-                    next(steps)
+                cold = next(steps)
+                while cold is None and not budget.is_share_spent():
+                    cold = next(steps)
             except StopIteration as ended:
                 return ended.value  # type: ignore[no-any-return]  # typeshed has Any instead of T
+            if cold is not None:
+                waiting = _QueuedWork(steps, Deferred[T]())
+                self._wait(waiting, cold)
+                return waiting.result
         return self.queue(steps)
 
-    def queue(self, steps: Steps[T]) -> Deferred[T]:
+    def queue(self, steps: ColdSteps[T]) -> Deferred[T]:
         """Run the work from the next slice on. Return its Deferred result. After `stop`, the work
         is closed instead, and the Deferred stays pending."""
         result: Deferred[T] = Deferred()
         if self._stopped:
             steps.close()
             return result
-        work = _QueuedWork(steps, result)
+        self._add(_QueuedWork(steps, result))
+        return result
+
+    def _add(self, work: _QueuedWork[Any]) -> None:
         waits = self._waiting if len(self._rotation) >= IN_ROTATION else self._rotation
         waits.append(work)
         self._arm()
-        return result
+
+    def _wait(self, work: _QueuedWork[Any], cold: ColdBytes) -> None:
+        """Continue the work when the bytes are in the page cache."""
+        self._cold.add(work)
+
+        def arrived() -> None:
+            if work in self._cold:
+                self._cold.remove(work)
+                self._add(work)
+
+        cold.prefetch(arrived)
 
     def stop(self) -> None:
         """Drop all work and close its generators. A response stays pending unless its generator
         abandons it."""
         self._stopped = True
-        for work in (*self._rotation, *self._waiting):
+        for work in (*self._rotation, *self._waiting, *self._cold):
             work.steps.close()
         self._rotation.clear()
         self._waiting.clear()
+        self._cold.clear()
 
     def _arm(self) -> None:
         if not self._is_armed and self._rotation:
@@ -111,7 +142,7 @@ class Slices:
         try:
             while rotation and not budget.is_spent():
                 work = rotation.popleft()
-                if not self._is_at_its_end(work, budget):
+                if self._is_to_continue(work, budget):
                     rotation.append(work)
                 elif self._waiting:
                     rotation.append(self._waiting.popleft())
@@ -119,25 +150,28 @@ class Slices:
             self._is_working = False
             self._arm()
 
-    def _is_at_its_end(self, work: _QueuedWork[Any], budget: _Budget) -> bool:
-        """Run one share of the work. Return True if the work has ended."""
+    def _is_to_continue(self, work: _QueuedWork[Any], budget: _Budget) -> bool:
+        """Run one share of the work. Return False if the work has ended, or waits for the disk."""
         if work.result.cancelled:
             work.steps.close()
-            return True
+            return False
         budget.share(SHARE_MS)
         steps, is_share_spent = work.steps, budget.is_share_spent
         try:
             while True:
-                next(steps)
-                if is_share_spent():
+                cold = next(steps)
+                if cold is not None:
+                    self._wait(work, cold)
                     return False
+                if is_share_spent():
+                    return True
         except StopIteration as ended:
             value = ended.value
         except Exception as error:
             work.result.abandon(error)
-            return True
+            return False
         work.result.complete(value)
-        return True
+        return False
 
 
 def when_large(size: int, steps: Steps[T]) -> T | Steps[T]:
@@ -145,8 +179,8 @@ def when_large(size: int, steps: Steps[T]) -> T | Steps[T]:
     return steps if size > SMALL else at_its_end(steps)
 
 
-def at_its_end(steps: Steps[T]) -> T:
-    """Run the work to its end and return its result."""
+def at_its_end(steps: ColdSteps[T]) -> T:
+    """Run the work to its end and return its result. Its reads wait for the disk."""
     while True:
         try:
             next(steps)
@@ -168,7 +202,7 @@ def within(count: int, steps: Steps[T]) -> T | None:
 class _QueuedWork(Generic[T]):
     __slots__ = ("result", "steps")
 
-    def __init__(self, steps: Steps[T], result: Deferred[T]) -> None:
+    def __init__(self, steps: ColdSteps[T], result: Deferred[T]) -> None:
         self.steps = steps
         self.result = result
 

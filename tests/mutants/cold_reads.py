@@ -12,6 +12,8 @@ _COLD: Final = "server/oncelog_server/fetching/cold_ranges.py"
 _OF_CACHE: Final = ("tests/server/operating_system/test_page_cache.py",)
 _OF_WAIT: Final = ("tests/server/network/test_disk_wait.py",)
 _OF_FETCH: Final = ("tests/server/fetching/test_cold_ranges.py",)
+_TIMES: Final = "server/oncelog_server/log/timestamps.py"
+_OF_SEARCH: Final = ("tests/server/log/test_cold_search.py",)
 
 COLD_READ_MUTANTS: Final = (
     Mutant(
@@ -82,7 +84,7 @@ COLD_READ_MUTANTS: Final = (
         "CD9",
         "a Fetch looks for the position of cold records on the event loop",
         "server/oncelog_server/log/segment.py",
-        "        return None if near.is_cached() else near\n",
+        "        return None if not near.length or near.is_cached() else near\n",
         "        return None\n",
         _OF_FETCH,
     ),
@@ -90,8 +92,8 @@ COLD_READ_MUTANTS: Final = (
         "CD10",
         "a Fetch loads the index of an old segment on the event loop",
         "server/oncelog_server/log/segment.py",
-        "                if not is_cached:\n",
-        "                if False:\n",
+        "            return None if is_cached else whole\n",
+        "            return None\n",
         _OF_FETCH,
     ),
     Mutant(
@@ -141,5 +143,37 @@ COLD_READ_MUTANTS: Final = (
         "        self._waits += 1\n",
         "",
         _OF_FETCH,
+    ),
+    Mutant(
+        "CD17",
+        "a search by time reads batches from the disk on the event loop",
+        _TIMES,
+        "        if cold := ahead.cold(scan.position, header.size):\n",
+        "        if cold := None:\n",
+        _OF_SEARCH,
+    ),
+    Mutant(
+        "CD18",
+        "a search by time reads indexes from the disk on the event loop",
+        _TIMES,
+        "        yield from segment.cold_indexes()\n        if cold",
+        "        if cold",
+        _OF_SEARCH,
+    ),
+    Mutant(
+        "CD19",
+        "with too little memory a search by time waits for the disk again and again",
+        "server/oncelog_server/log/look_ahead.py",
+        "        self._end = position + length\n",
+        "",
+        _OF_SEARCH,
+    ),
+    Mutant(
+        "CD20",
+        "work that was stopped continues when its bytes arrive",
+        "server/oncelog_server/slices.py",
+        "            if work in self._cold:\n",
+        "            if True:\n",
+        ("tests/server/test_slices.py",),
     ),
 )

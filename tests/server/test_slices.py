@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import pytest
 
 from oncelog_server.deferred import Deferred
-from oncelog_server.slices import AT_ONCE_MS, IN_ROTATION, SLICE_MS, Slices, Steps
+from oncelog_server.slices import AT_ONCE_MS, IN_ROTATION, SLICE_MS, ColdSteps, Slices, Steps
 from tests.server.manual_timers import ManualTimers
 
 ENDLESS = 10**9
@@ -162,3 +162,69 @@ def test_after_the_stop_no_work_continues() -> None:
     assert not loop.slices.queue(loop.work(5, seen=seen)).done
     loop.run_all()
     assert len(seen) == before
+
+
+class Bytes:
+    """Bytes on a disk, which arrive when the test says so."""
+
+    def __init__(self) -> None:
+        self.done: list[Callable[[], None]] = []
+
+    def prefetch(self, done: Callable[[], None]) -> None:
+        self.done.append(done)
+
+    def arrive(self) -> None:
+        self.done.pop(0)()
+
+
+def reading(cold: Bytes, seen: list[str], times: int = 1) -> ColdSteps[str]:
+    for _ in range(times):
+        seen.append("before")
+        yield cold
+        seen.append("after")
+    return "read"
+
+
+@pytest.mark.parametrize("is_queued", [False, True])
+def test_work_continues_when_its_bytes_have_arrived(is_queued: bool) -> None:
+    loop, cold, seen = Loop(), Bytes(), list[str]()
+    slices = loop.slices
+    work = (slices.queue if is_queued else slices.run)(reading(cold, seen, times=2))
+    assert isinstance(work, Deferred)
+    for rounds in (1, 2):
+        loop.run_all()
+        assert seen == ["before", "after"] * (rounds - 1) + ["before"]
+        assert not work.done
+        cold.arrive()
+    assert len(seen) == 3, "it continues in a slice, not in the callback"
+    loop.run_all()
+    assert work.value == "read"
+
+
+def test_other_work_runs_while_work_waits_for_the_disk() -> None:
+    loop, cold = Loop(), Bytes()
+    waiting = loop.slices.run(reading(cold, []))
+    assert loop.slices.is_idle
+    assert loop.slices.run(loop.work(1, name="short")) == "short"
+    others = [loop.slices.queue(loop.work(5)) for _ in range(2 * IN_ROTATION)]
+    cold.arrive()
+    loop.run_all()
+    assert isinstance(waiting, Deferred)
+    assert waiting.done
+    assert all(other.done for other in others)
+
+
+def test_bytes_that_arrive_after_the_end_of_their_work_change_nothing() -> None:
+    loop, cold, seen = Loop(), Bytes(), list[str]()
+    cancelled = loop.slices.run(reading(cold, seen))
+    assert isinstance(cancelled, Deferred)
+    cancelled.cancel()
+    cold.arrive()
+    loop.run_all()
+    stopped = loop.slices.run(reading(cold, seen))
+    assert isinstance(stopped, Deferred)
+    loop.slices.stop()
+    cold.arrive()
+    loop.run_all()
+    assert seen == ["before", "before"]
+    assert not stopped.done

@@ -33,7 +33,7 @@ from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
-from oncelog_server.slices import Steps, when_large
+from oncelog_server.slices import SMALL, ColdSteps, Steps, at_its_end
 from oncelog_server.storage.files import StorageError
 
 API = ApiKey.LIST_OFFSETS
@@ -67,7 +67,7 @@ Rows = dict[str, dict[int, ListOffsetsPartitionResponse]]
 
 def handle(
     services: BrokerServices, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
+) -> ListOffsetsResponse | ColdSteps[ListOffsetsResponse]:
     steps = _steps(services, context, request)
     # To count a lag or to find a time may take long even for few partitions.
     if any(
@@ -76,7 +76,8 @@ def handle(
         for wanted in topic.partitions
     ):
         return steps
-    return when_large(sum(1 + len(topic.partitions) for topic in request.topics), steps)
+    is_large = sum(1 + len(topic.partitions) for topic in request.topics) > SMALL
+    return steps if is_large else at_its_end(steps)
 
 
 def _needs_search(timestamp: int) -> bool:
@@ -86,7 +87,7 @@ def _needs_search(timestamp: int) -> bool:
 
 def _steps(
     services: BrokerServices, context: RequestContext, request: ListOffsetsRequest
-) -> Steps[ListOffsetsResponse]:
+) -> ColdSteps[ListOffsetsResponse]:
     isolation = ISOLATIONS.get(request.isolation_level)
     times = Counter(
         (topic.name, partition.partition_index)
@@ -119,8 +120,8 @@ def _steps(
             except (StorageError, CorruptLog):
                 row = _nothing(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
             answers[wanted.partition_index] = row
-            yield
-        yield
+            yield None
+        yield None
     if any(wanted.count_from >= 0 for topic in request.topics for wanted in topic.partitions):
         yield from _add_lags(services, request, rows)
     return ListOffsetsResponse(

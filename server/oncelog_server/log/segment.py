@@ -280,19 +280,36 @@ class Segment:
         recent = self._recent_offsets
         if offset >= self.end_offset or (recent and offset >= recent[0]):
             return None
-        if self._offset_index is None:
-            # The file is missing if the index has no entries.
-            with suppress(StorageError):
-                file = self._files.open(self.path(OFFSET_INDEX_SUFFIX))
-                whole = FileRange(file, 0, file.size)
-                is_cached = not file.size or whole.is_cached()
-                file.close()
-                if not is_cached:
-                    return whole
+        return self.cold_walk(offset)
+
+    def cold_walk(self, offset: int) -> FileRange | None:
+        """Return bytes that the first read after `walk_from(offset)` would wait for, in the same
+        way."""
+        if self._offset_index is None and (index := self._cold_file(OFFSET_INDEX_SUFFIX)):
+            return index
         entry = self.offset_index().floor(offset - self.base_offset)
         position = 0 if entry is None else entry[1]
         near = FileRange(self.log, position, min(self.log.size - position, _NEAR_BYTES))
-        return None if near.is_cached() else near
+        return None if not near.length or near.is_cached() else near
+
+    def cold_indexes(self) -> Iterator[FileRange]:
+        """Yield the index files that are neither in memory nor in the page cache."""
+        for suffix, index in (
+            (OFFSET_INDEX_SUFFIX, self._offset_index),
+            (TIME_INDEX_SUFFIX, self._time_index),
+        ):
+            if index is None and (file := self._cold_file(suffix)):
+                yield file
+
+    def _cold_file(self, suffix: str) -> FileRange | None:
+        # The file is missing if the index has no entries.
+        with suppress(StorageError):
+            file = self._files.open(self.path(suffix))
+            whole = FileRange(file, 0, file.size)
+            is_cached = not file.size or whole.is_cached()
+            file.close()
+            return None if is_cached else whole
+        return None
 
     def position_of(self, offset: int) -> int | None:
         """Return the position that `locate` finds. Raises the errors of `locate`."""

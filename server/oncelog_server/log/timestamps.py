@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from typing import Final, TypeAlias
 
-from oncelog_protocol.records.batch import BatchHeader
+from oncelog_protocol.records.batch import HEADER_SIZE, BatchHeader
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.times import RecordTime, record_times
 from oncelog_server.log.errors import CorruptLog
-from oncelog_server.log.results import NO_TIMESTAMP, TimestampOffset
+from oncelog_server.log.look_ahead import LookAhead
+from oncelog_server.log.results import NO_TIMESTAMP, FileRange, TimestampOffset
 from oncelog_server.log.scan import Scan
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.segments import LogSegments
@@ -22,7 +23,9 @@ from oncelog_server.log.segments import LogSegments
 STEP_BATCHES: Final = 64
 STEP_RECORDS: Final = 256
 
-Search: TypeAlias = Generator[None, None, TimestampOffset | None]
+# A search yields bytes that are only on the disk. If the caller does not wait for their prefetch,
+# the search waits for the disk.
+Search: TypeAlias = Generator[FileRange | None, None, TimestampOffset | None]
 
 
 class Timestamps:
@@ -39,7 +42,8 @@ class Timestamps:
         for segment in list(self._segments):
             if segment.end_offset <= self._log_start_offset or segment.base_offset >= limit:
                 continue
-            yield
+            yield None
+            yield from _cold_latest(segment)
             if segment.latest_timestamp()[0] < timestamp:
                 continue
             found = yield from self._in_segment(segment, timestamp)
@@ -49,6 +53,7 @@ class Timestamps:
 
     def _in_segment(self, segment: Segment, timestamp: int) -> Search:
         self._keep_indexes(segment)
+        yield from segment.cold_indexes()
         entry = segment.time_index().floor(timestamp)
         start = segment.base_offset if entry is None else segment.base_offset + entry[1]
         start = max(start, self._log_start_offset)
@@ -56,14 +61,18 @@ class Timestamps:
         def is_wanted(record: RecordTime) -> bool:
             return record.timestamp >= timestamp and record.offset >= self._log_start_offset
 
-        scan = segment.walk_from(start)
-        for number, (_, header) in enumerate(scan, 1):
+        if cold := segment.cold_walk(start):
+            yield cold
+        scan, ahead = segment.walk_from(start), LookAhead(segment.log)
+        for number, (position, header) in enumerate(scan, 1):
             if not number % STEP_BATCHES:
-                yield
+                yield None
             if header.last_offset >= start and header.max_timestamp >= timestamp:
-                found = yield from self._in_batch(scan, header, is_wanted)
+                found = yield from self._in_batch(scan, header, ahead, is_wanted)
                 if found is not None:
                     return found
+            if cold := ahead.cold(position + header.size, HEADER_SIZE):
+                yield cold
         _raise_if_corrupt(scan)
         return None
 
@@ -73,19 +82,22 @@ class Timestamps:
         newest: tuple[int, int] = (NO_TIMESTAMP, 0)
         where: Segment | None = None
         for segment in list(self._segments):
+            yield from _cold_latest(segment)
             latest = segment.latest_timestamp()
             if latest[0] > newest[0]:
                 newest, where = latest, segment
-            yield
+            yield None
         if where is None:
             return None
         timestamp, last_offset = newest
         self._keep_indexes(where)
-        scan = where.walk_from(last_offset)
+        if cold := where.cold_walk(last_offset):
+            yield cold
+        scan, ahead = where.walk_from(last_offset), LookAhead(where.log)
         for _, header in scan:
             if header.last_offset >= last_offset:
                 found = yield from self._in_batch(
-                    scan, header, lambda record: record.timestamp == timestamp
+                    scan, header, ahead, lambda record: record.timestamp == timestamp
                 )
                 epoch = header.partition_leader_epoch
                 return found or TimestampOffset(timestamp, header.base_offset, epoch)
@@ -99,15 +111,21 @@ class Timestamps:
             self._segments.keep_indexes(segment)
 
     def _in_batch(
-        self, scan: Scan, header: BatchHeader, is_wanted: Callable[[RecordTime], bool]
+        self,
+        scan: Scan,
+        header: BatchHeader,
+        ahead: LookAhead,
+        is_wanted: Callable[[RecordTime], bool],
     ) -> Search:
         """Return the first wanted record of the batch that the scan has yielded last."""
+        if cold := ahead.cold(scan.position, header.size):
+            yield cold
         for number, record in enumerate(self._times(scan.batch(), header), 1):
             if is_wanted(record):
                 epoch = header.partition_leader_epoch
                 return TimestampOffset(record.timestamp, record.offset, epoch)
             if not number % STEP_RECORDS:
-                yield
+                yield None
         return None
 
     def _times(self, batch: bytes, header: BatchHeader) -> Iterator[RecordTime]:
@@ -117,6 +135,15 @@ class Timestamps:
             yield from record_times(batch, max_bytes=self._max_bytes)
         except CorruptRecords:
             yield RecordTime(header.base_offset, header.max_timestamp)
+
+
+def _cold_latest(segment: Segment) -> Iterator[FileRange]:
+    """Yield the bytes that the segment's latest timestamp depends on, if they are only on the
+    disk."""
+    if segment.max_timestamp is None:
+        yield from segment.cold_indexes()
+        if cold := segment.cold_walk(segment.end_offset - 1):
+            yield cold
 
 
 def _raise_if_corrupt(scan: Scan) -> None:
