@@ -47,13 +47,7 @@ class ColdLog:
             check(found.error_code for found in created.topics)
             _fill(client, TOPIC, BATCHES)
             _fill(client, LATER, LATER_BATCHES)
-        for path in Path(self._broker.directory).rglob(f"{TOPIC}-*/*.log"):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(descriptor)
+        forget(self._broker, TOPIC)
 
     def read(self) -> None:
         """Read all records."""
@@ -78,6 +72,17 @@ class ColdLog:
                         if partition.records:
                             offsets[partition.partition_index] += 1
                 offsets = {number: offset for number, offset in offsets.items() if offset < BATCHES}
+
+
+def forget(broker: Oncelog, topic: str) -> None:
+    """Remove the records of a topic from the page cache."""
+    for path in Path(broker.directory).rglob(f"{topic}-*/*.log"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
 
 
 def _fill(client: UndecodedClient, topic: str, batches: int) -> None:

@@ -84,12 +84,14 @@ class Loads:
 
     def __iter__(self) -> Iterator[Load]:
         yield Load("nothing", lambda: time.sleep(3))
+        timed = TimedLog(self._broker)
+        search = f"ListOffsets by time of {TIMED_PARTITIONS} partitions"
+        yield Load(f"write {TIMED_PARTITIONS} large batches", timed.write, is_always_run=True)
+        yield Load(search, timed.search)
         cold = ColdLog(self._broker)
         yield Load(f"write {MEGABYTES} MB", cold.write, is_always_run=True)
         yield Load(f"read {MEGABYTES} MB that are only on the disk", cold.read)
-        timed = TimedLog(self._broker)
-        yield Load(f"write {TIMED_PARTITIONS} large batches", timed.write, is_always_run=True)
-        yield Load(f"ListOffsets by time of {TIMED_PARTITIONS} partitions", timed.search)
+        yield Load(f"{search} that are only on the disk", timed.search_on_disk)
         yield Load(
             f"write {COMPACTED_BATCHES} large batches to a compacted topic with gzip",
             CompactedLog(self._broker).write,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from benchmarks.cold_log import forget
 from benchmarks.undecoded import Failed, UndecodedClient, check, prepared, read
 from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oncelog_protocol.messages.list_offsets import (
@@ -44,6 +45,12 @@ class TimedLog:
                 produce = ProduceRequest(None, -1, 60_000, data)
                 written = read(ProduceRequest, 9, client.ask(prepared(produce, 9)))
                 check(row.error_code for row in written.responses[0].partition_responses)
+
+    def search_on_disk(self) -> None:
+        """Do the same as `search`, with records that are only on the disk. A broker takes the
+        newest bytes that it has written for cached, so other bytes must come between."""
+        forget(self._broker, TOPIC)
+        self.search()
 
     def search(self) -> None:
         """Find the last record of each partition by its time."""

@@ -301,6 +301,14 @@ class Segment:
             if index is None and (file := self._cold_file(suffix)):
                 yield file
 
+    def cold_latest(self) -> Iterator[FileRange]:
+        """Yield the bytes on the disk that `latest_timestamp` would wait for. The caller prefetches
+        each of them before it goes on. Raises StorageError and CorruptLog."""
+        if self.max_timestamp is None:
+            yield from self.cold_indexes()
+            if cold := self.cold_walk(self.end_offset - 1):
+                yield cold
+
     def _cold_file(self, suffix: str) -> FileRange | None:
         # The file is missing if the index has no entries.
         with suppress(StorageError):

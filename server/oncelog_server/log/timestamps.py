@@ -43,7 +43,7 @@ class Timestamps:
             if segment.end_offset <= self._log_start_offset or segment.base_offset >= limit:
                 continue
             yield None
-            yield from _cold_latest(segment)
+            yield from segment.cold_latest()
             if segment.latest_timestamp()[0] < timestamp:
                 continue
             found = yield from self._in_segment(segment, timestamp)
@@ -82,7 +82,7 @@ class Timestamps:
         newest: tuple[int, int] = (NO_TIMESTAMP, 0)
         where: Segment | None = None
         for segment in list(self._segments):
-            yield from _cold_latest(segment)
+            yield from segment.cold_latest()
             latest = segment.latest_timestamp()
             if latest[0] > newest[0]:
                 newest, where = latest, segment
@@ -135,15 +135,6 @@ class Timestamps:
             yield from record_times(batch, max_bytes=self._max_bytes)
         except CorruptRecords:
             yield RecordTime(header.base_offset, header.max_timestamp)
-
-
-def _cold_latest(segment: Segment) -> Iterator[FileRange]:
-    """Yield the bytes that the segment's latest timestamp depends on, if they are only on the
-    disk."""
-    if segment.max_timestamp is None:
-        yield from segment.cold_indexes()
-        if cold := segment.cold_walk(segment.end_offset - 1):
-            yield cold
 
 
 def _raise_if_corrupt(scan: Scan) -> None:

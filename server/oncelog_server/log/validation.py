@@ -8,7 +8,7 @@ records.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -36,6 +36,7 @@ from oncelog_server.log.config import LOG_APPEND_TIME as TOPIC_LOG_APPEND_TIME
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import AppendError
 from oncelog_server.log.record_rules import NO_TIMESTAMP, STEP_RECORDS, Batch, RecordRules
+from oncelog_server.log.whole_work import at_once
 
 _KNOWN_FLAGS: Final = COMPRESSION_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 _MAX_CODEC: Final = int(max(Compression))
@@ -45,8 +46,6 @@ _ATTRIBUTES: Final = frozenset(range(_MAX_CODEC + 1)) | frozenset(
 )
 # The bytes that the CRC covers.
 _CHECKED: Final = slice(ATTRIBUTES_POSITION, None)
-
-T = TypeVar("T")
 
 
 class PreparedBatch(msgspec.Struct, frozen=True):
@@ -134,7 +133,7 @@ class BatchRules:
             and header.max_timestamp - now_ms <= self._after_max_ms
             and crc32c(records[_CHECKED]) == header.crc
         ):
-            _at_its_end(self._examine(records, header, now_ms))
+            at_once(self._examine(records, header, now_ms))
         return header
 
     def convert(
@@ -147,7 +146,7 @@ class BatchRules:
         INVALID_RECORD.
         """
         if self._records.concern(header):
-            records = _at_its_end(self._records.convert(records, header, now_ms))
+            records = at_once(self._records.convert(records, header, now_ms))
             header = read_header(records)
         return self._stamp(records, now_ms, header)
 
@@ -268,12 +267,3 @@ def _check_fields(header: BatchHeader) -> None:
 
 def _invalid(message: str) -> AppendError:
     return AppendError(ErrorCode.INVALID_RECORD, message)
-
-
-def _at_its_end(steps: Generator[None, None, T]) -> T:
-    """Run the work to its end and return its result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            return ended.value  # type: ignore[no-any-return]  # typeshed has Any instead of T
