@@ -303,7 +303,7 @@ class Segment:
 
     def cold_latest(self) -> Iterator[FileRange]:
         """Yield the bytes on the disk that `latest_timestamp` would wait for. The caller prefetches
-        each of them before it goes on. Raises StorageError and CorruptLog."""
+        each of them before it continues. Raises StorageError and CorruptLog."""
         if self.max_timestamp is None:
             yield from self.cold_indexes()
             if cold := self.cold_walk(self.end_offset - 1):

@@ -532,7 +532,7 @@ class Partition:
 
     def retention_reads(self, now_ms: int) -> Iterator[FileRange]:
         """Yield the bytes on the disk that `apply_retention` would wait for. The caller prefetches
-        each of them before it goes on. Raises StorageError and CorruptLog."""
+        each of them before it continues. Raises StorageError and CorruptLog."""
         segments, config = self._log.segments, self._log.config
         if config.deletes_by_retention:
             yield from too_old(segments, config.retention_ms, now_ms, self.high_watermark)
