@@ -3,10 +3,9 @@ ids."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 import structlog
 
@@ -21,13 +20,12 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.durable_logs import end_of
 from oncelog_server.log.closed import closed_log_line, encode_closed_logs
 from oncelog_server.log.errors import CorruptLog
-from oncelog_server.log.results import FileRange
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
-from oncelog_server.slices import ColdSteps, Slices, Steps
+from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
     CLOSED_LOGS_CHECKPOINT,
@@ -49,8 +47,6 @@ ABORTS_PER_TURN: Final = 50
 # Interval of the checks of flush.ms. In Kafka, a topic's flush.ms has no effect unless
 # log.flush.scheduler.interval.ms is set. Here flush.ms always has an effect.
 FLUSH_CHECK_MS: Final = 1_000
-# Returns the bytes on the disk that a duty needs of a partition.
-Reads: TypeAlias = Callable[[Partition, int], Iterable[FileRange]]
 _CHECKPOINTS: Final = "checkpoints"
 # Operations that never fail because of a full disk.
 _READING: Final = frozenset({"open", "read", "list"})
@@ -154,22 +150,18 @@ class BackgroundTasks:
             # first.
             self._timers.call_soon(self._abort_overdue)
 
-    def _for_each_partition(
-        self, duty: Callable[[Partition, int], None], reads: Reads = lambda partition, now_ms: ()
-    ) -> None:
-        """Run `duty` for every partition, in slices. Do nothing if its last run has not ended.
-        `reads` yields the bytes on the disk that the duty needs."""
+    def _for_each_partition(self, duty: Callable[[Partition, int], None]) -> None:
+        """Run `duty` for every partition, in slices. Do nothing if its last run has not ended."""
 
-        def steps() -> ColdSteps[None]:
+        def steps() -> Steps[None]:
             try:
                 for partition in list(self._partitions):
                     if self._stopped:
                         return  # the logs are closed after `stop`
-                    yield from reads(partition, self._clock.now_ms())
-                    if self._stopped:
-                        return
-                    duty(partition, self._clock.now_ms())
-                    yield None
+                    # A deleted partition may have been created again, with files of the same names.
+                    if self._partitions.get(partition.topic_partition) is partition:
+                        duty(partition, self._clock.now_ms())
+                    yield
             finally:
                 self._running.discard(duty.__name__)
 
@@ -178,13 +170,7 @@ class BackgroundTasks:
             self._slices.run(steps())
 
     def _apply_retention(self) -> None:
-        self._for_each_partition(self._apply_retention_to, self._retention_reads)
-
-    def _retention_reads(self, partition: Partition, now_ms: int) -> Iterator[FileRange]:
-        # `_apply_retention_to` meets the same errors, and reports them.
-        with suppress(StorageError, CorruptLog):
-            if partition.offline is None:
-                yield from partition.retention_reads(now_ms)
+        self._for_each_partition(self._apply_retention_to)
 
     def _apply_retention_to(self, partition: Partition, now_ms: int) -> None:
         name = partition.topic_partition

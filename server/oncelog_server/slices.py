@@ -108,7 +108,8 @@ class Slices:
         self._arm()
 
     def _wait(self, work: _QueuedWork[Any], cold: ColdBytes) -> None:
-        """Continue the work when the bytes are in the page cache."""
+        """Continue the work when the bytes are in the page cache. Such work does not count as in
+        rotation, so that a slow disk holds back no other work."""
         self._cold.add(work)
 
         def arrived() -> None:
@@ -151,7 +152,8 @@ class Slices:
             self._arm()
 
     def _is_to_continue(self, work: _QueuedWork[Any], budget: _Budget) -> bool:
-        """Run one share of the work. Return False if the work has ended, or waits for the disk."""
+        """Run one share of the work. Return True if it stays in rotation, and False if it has
+        ended, or waits for the disk."""
         if work.result.cancelled:
             work.steps.close()
             return False

@@ -154,10 +154,10 @@ COLD_READ_MUTANTS: Final = (
     ),
     Mutant(
         "CD18",
-        "retention and a search by time read indexes from the disk on the event loop",
+        "a search by time reads indexes from the disk on the event loop",
         "server/oncelog_server/log/segment.py",
-        "            yield from self.cold_indexes()\n            if cold",
-        "            if cold",
+        "            yield from self.cold_indexes()\n            length",
+        "            length",
         _OF_SEARCH,
     ),
     Mutant(
@@ -175,13 +175,5 @@ COLD_READ_MUTANTS: Final = (
         "            if work in self._cold:\n",
         "            if True:\n",
         ("tests/server/test_slices.py",),
-    ),
-    Mutant(
-        "CD21",
-        "retention reads the disk on the event loop",
-        "server/oncelog_server/background_tasks.py",
-        "                    yield from reads(partition, self._clock.now_ms())\n",
-        "",
-        ("tests/server/test_background_duties.py",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Named mutants of the reading of a large batch before its append."""
+"""Named mutants of work in steps: the reading of a large batch, and duties of partitions."""
 
 from __future__ import annotations
 
@@ -60,5 +60,29 @@ SLOW_BATCH_MUTANTS: Final = (
         "                    elif timestamp > max_timestamp:\n",
         "                    elif timestamp > max_timestamp == NO_TIMESTAMP:\n",
         ("tests/server/log/test_validation.py",),
+    ),
+    Mutant(
+        "SB7",
+        "a small request with many compressed batches takes a gigabyte of memory",
+        "server/oncelog_server/producing/preparation.py",
+        "        if copied >= MOST_BYTES:\n            return\n",
+        "",
+        _OF_HANDLER,
+    ),
+    Mutant(
+        "SB8",
+        "the quota of time does not count the reading of a large batch",
+        "server/oncelog_server/requests/request_meter.py",
+        "                    self._handler_ns += taken_ns\n",
+        "",
+        ("tests/server/requests/test_request_meter.py",),
+    ),
+    Mutant(
+        "SB9",
+        "retention deletes the files of a partition that was created again",
+        "server/oncelog_server/background_tasks.py",
+        "                    if self._partitions.get(partition.topic_partition) is partition:\n",
+        "                    if True:\n",
+        ("tests/server/test_background_duties.py",),
     ),
 )

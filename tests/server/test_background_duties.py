@@ -173,22 +173,27 @@ def test_a_log_with_a_storage_error_does_not_stop_retention_of_other_logs(tmp_pa
     assert world.partitions[B0].log_start_offset > 0
 
 
-def test_retention_continues_when_the_bytes_that_it_needs_have_arrived(tmp_path: Path) -> None:
-    """After a start, the age of an old segment is only in its files."""
+def test_retention_leaves_a_partition_that_was_created_again_alone(tmp_path: Path) -> None:
+    """The files of the new partition have the names of the deleted partition's files."""
     kept = Kept(tmp_path)
     world = kept.world
-    log = world.partitions[A0]._log
-    log.reconfigure(replace(log.config, segment_bytes=400, retention_ms=1_000))
-    write(world, A0, 20)
-    for segment in list(log.segments)[:-1]:
-        segment.forget_indexes()
-        segment.max_timestamp = None
-    world.files.cold |= {path for path in world.files.nodes if path.startswith(log.directory)}
+    names = (A0, A1)
+    for name in names:
+        log = world.partitions[name]._log
+        log.reconfigure(replace(log.config, segment_bytes=400, retention_bytes=500))
+        write(world, name, 20)
+    first, second = (world.partitions[name] for name in names)
+    rename = world.files.rename
+
+    def renaming(source: str, target: str) -> None:
+        if kept.partitions.get(A1) is second:
+            kept.partitions.remove(A1)
+        rename(source, target)
+
+    world.files.rename = renaming  # type: ignore[method-assign]  # another request
     world.timers.advance(FIRST_RETENTION_MS)
-    assert log.log_start_offset == 0
-    assert world.files.prefetched
-    world.settle()
-    assert log.log_start_offset == 20
+    assert first.log_start_offset > 0
+    assert second.log_start_offset == 0
 
 
 def test_d6_retention_that_the_disk_refuses_is_applied_a_second_after_there_is_space(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from enum import IntEnum
 from struct import Struct
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import cramjam
 
@@ -70,7 +70,8 @@ def compress(codec: Compression, data: Bytes, level: int | None = None) -> bytes
         return bytes(memoryview(cramjam.gzip.compress(data, level=level)))
     if codec == Compression.ZSTD:
         return bytes(memoryview(cramjam.zstd.compress(data, level=level)))
-    compressor = _lz4_compressor(level)
+    # Java's reader supports independent blocks only; cramjam links blocks by default.
+    compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     compressor.compress(bytes(data))
     return bytes(memoryview(compressor.finish()))
 
@@ -79,48 +80,21 @@ def compress_in_parts(
     codec: Compression, data: Bytes, level: int | None = None
 ) -> Generator[None, None, bytes]:
     """Return the data compressed as by `compress`, though not always the same bytes. Yield after
-    each block, because gzip compresses 1 MB in 30 ms."""
-    if codec == Compression.NONE:
-        return bytes(data)
+    each block of gzip and snappy. The other codecs are fast, and zstd would reserve the memory for
+    the largest input if it got the data in parts."""
+    if len(data) <= XERIAL_BLOCK_SIZE or codec not in (Compression.GZIP, Compression.SNAPPY):
+        return compress(codec, data, level)
     if codec == Compression.SNAPPY:
         parts = [XERIAL_HEADER]
         for block in _blocks(data):
             parts += _snappy_block(block)
             yield
         return b"".join(parts)
-    compressor = _COMPRESSORS[codec](DEFAULT_LEVELS[codec] if level is None else level)
+    compressor = cramjam.gzip.Compressor(level=DEFAULT_LEVELS[codec] if level is None else level)
     for block in _blocks(data):
         compressor.compress(bytes(block))
         yield
     return bytes(memoryview(compressor.finish()))
-
-
-class _Compressor(Protocol):
-    """A compressor of cramjam, which takes no other type than bytes."""
-
-    def compress(self, input: bytes) -> int: ...
-
-    def finish(self) -> cramjam.Buffer: ...
-
-
-def _gzip_compressor(level: int) -> _Compressor:
-    return cramjam.gzip.Compressor(level=level)
-
-
-def _zstd_compressor(level: int) -> _Compressor:
-    return cramjam.zstd.Compressor(level=level)
-
-
-def _lz4_compressor(level: int) -> _Compressor:
-    # Java's reader supports independent blocks only; cramjam links blocks by default.
-    return cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-
-
-_COMPRESSORS: Final[dict[Compression, Callable[[int], _Compressor]]] = {
-    Compression.GZIP: _gzip_compressor,
-    Compression.LZ4: _lz4_compressor,
-    Compression.ZSTD: _zstd_compressor,
-}
 
 
 def _compress_snappy(data: Bytes) -> bytes:

@@ -9,7 +9,7 @@ looks for them; a request with such a version closes the connection.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -54,9 +54,10 @@ from oncelog_server.producing.produce import (
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
-from oncelog_server.slices import SMALL, Steps
+from oncelog_server.slices import SMALL, ColdSteps, Steps
 from oncelog_server.transaction.error_versions import code_for_version
 
+T = TypeVar("T")
 API = ApiKey.PRODUCE
 
 ADDS_PARTITIONS_SINCE: Final = 12
@@ -126,14 +127,14 @@ def _after_preparation(
     topics: list[Topic], appends: list[PartitionAppend], slow: list[PartitionAppend],
 ) -> Answered | Deferred[Answered]:  # fmt: skip
     """Serve a request with slow batches. The request is finished even if the client disconnects,
-    as in `_in_slices`."""
+    as in `_in_slices`. The connection's next request waits for the response."""
     if not context.keeps_frame:
         for append in appends:
             if append.records is not None:
                 append.records = memoryview(bytearray(append.records))
     transactional = transactional_of(appends)
     return then_ask(
-        services.slices.run(prepare(slow, services.clock.now_ms())),
+        services.slices.run(_metered(context, prepare(slow, services.clock.now_ms()))),
         lambda _: _run(services, context, request, topics, appends, transactional),
     )
 
@@ -172,8 +173,10 @@ def _in_slices(
     ) -> Waits | Deferred[Waits]:
         large, answer = asked
         if answer is None:
-            return services.slices.run(large.append(None))
-        return then_ask(answer, lambda result: services.slices.run(large.append(result)))
+            return services.slices.run(_metered(context, large.append(None)))
+        return then_ask(
+            answer, lambda result: services.slices.run(_metered(context, large.append(result)))
+        )
 
     def committed(waits: Waits) -> Answered | Deferred[Answered]:
         if request.acks == 0:
@@ -183,7 +186,13 @@ def _in_slices(
         all_of: list[None] | Deferred[list[None]] = gather(waits)
         return then(all_of, lambda _: _response_in_steps(services, context, topics))
 
-    return then_ask(then_ask(services.slices.run(prepared()), appended), committed)
+    preparing = services.slices.run(_metered(context, prepared()))
+    return then_ask(then_ask(preparing, appended), committed)
+
+
+def _metered(context: RequestContext, steps: Steps[T]) -> ColdSteps[T]:
+    """Return steps that count against the client's quota of time."""
+    return steps if context.meter is None else context.meter.timed(steps)
 
 
 def _size(topics: list[TopicProduceData]) -> int:

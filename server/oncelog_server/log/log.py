@@ -26,7 +26,6 @@ from oncelog_server.log.segments import LogSegments
 from oncelog_server.log.timestamps import Search, Timestamps
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.log.validation import BatchRules, PreparedBatch
-from oncelog_server.log.whole_work import at_once
 from oncelog_server.storage.files import File, Files, StorageError
 from oncelog_server.storage.layout import SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX
 
@@ -524,7 +523,7 @@ class PartitionLog:
         segments.remove_due(now_ms)
         deleted = self._delete_below_start(now_ms)
         if config.deletes_by_retention:
-            count = at_once(too_old(segments, config.retention_ms, now_ms, high_watermark))
+            count = too_old(segments, config.retention_ms, now_ms, high_watermark)
             deleted += self._expire(count, now_ms)
             count = too_many(segments, config.retention_bytes, high_watermark)
             deleted += self._expire(count, now_ms)

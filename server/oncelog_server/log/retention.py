@@ -3,9 +3,8 @@ of the records, or the size of the log (UnifiedLog.deleteOldSegments)."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 
-from oncelog_server.log.results import FileRange
 from oncelog_server.log.segment import NO_TIMESTAMP, Segment
 
 
@@ -22,21 +21,18 @@ def below_start(segments: Sequence[Segment], log_start_offset: int) -> int:
 
 def too_old(
     segments: Sequence[Segment], retention_ms: int, now_ms: int, high_watermark: int
-) -> Generator[FileRange, None, int]:
+) -> int:
     """Return the number of segments at the start of the log with only records that are older than
     `retention_ms` and below the high watermark. The age of a segment without timestamps
-    counts from its creation, or from the last opening of the log. Yield the bytes on the disk that
-    this needs. Raises StorageError and CorruptLog."""
+    counts from its creation, or from the last opening of the log. Raises StorageError and
+    CorruptLog."""
     if retention_ms < 0:
         return 0
     count = 0
     for segment in segments:
         if not _may_go(segments, segment, high_watermark):
             break
-        latest = NO_TIMESTAMP
-        if segment.size:
-            yield from segment.cold_latest()
-            latest = segment.latest_timestamp()[0]
+        latest = segment.latest_timestamp()[0] if segment.size else NO_TIMESTAMP
         if latest == NO_TIMESTAMP:
             latest = segment.created_ms
         if now_ms - latest <= retention_ms:

@@ -20,6 +20,8 @@ def rises(values: array[int], *, strictly: bool) -> bool:
     """Return True if no value is negative or below its predecessor. `strictly`: no value equals its
     predecessor either. The type code of `values` is signed."""
     size, last = values.itemsize, len(values) - 1
+    if values and values[0] < 0:
+        return False
     if sys.byteorder == "big":
         values = array(values.typecode, values)
         values.byteswap()
@@ -38,7 +40,7 @@ def rises(values: array[int], *, strictly: bool) -> bool:
         difference = (after | signs) - before - (ones if strictly else 0)
         if difference & signs != signs:
             return False
-    return not values or values[0] >= 0
+    return True
 
 
 @cache

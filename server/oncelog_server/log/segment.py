@@ -283,8 +283,8 @@ class Segment:
         return self.cold_walk(offset)
 
     def cold_walk(self, offset: int) -> FileRange | None:
-        """Return bytes that the first read after `walk_from(offset)` would wait for, in the same
-        way."""
+        """Return bytes that the first read after `walk_from(offset)` would wait for: of the index
+        or, once that is in memory, of the log. Raises StorageError and CorruptLog."""
         if self._offset_index is None and (index := self._cold_file(OFFSET_INDEX_SUFFIX)):
             return index
         entry = self.offset_index().floor(offset - self.base_offset)
@@ -302,12 +302,15 @@ class Segment:
                 yield file
 
     def cold_latest(self) -> Iterator[FileRange]:
-        """Yield the bytes on the disk that `latest_timestamp` would wait for. The caller prefetches
-        each of them before it continues. Raises StorageError and CorruptLog."""
-        if self.max_timestamp is None:
+        """Yield the bytes on the disk that `latest_timestamp` usually reads: the index files, and
+        the end of the log, which confirms the last entry. The indexes are not loaded. Raises
+        StorageError."""
+        if self.max_timestamp is None and self.log.size:
             yield from self.cold_indexes()
-            if cold := self.cold_walk(self.end_offset - 1):
-                yield cold
+            length = min(self.log.size, _NEAR_BYTES)
+            end = FileRange(self.log, self.log.size - length, length)
+            if not end.is_cached():
+                yield end
 
     def _cold_file(self, suffix: str) -> FileRange | None:
         # The file is missing if the index has no entries.

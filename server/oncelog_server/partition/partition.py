@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
 
 from oncelog_protocol.errors import ErrorCode
@@ -13,7 +13,6 @@ from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.producers import NONE, ProducerEntry
 from oncelog_server.log.results import CLIENT, Appended, FileRange, Flush, Origin
-from oncelog_server.log.retention import too_old
 from oncelog_server.log.timestamps import Search
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.log.validation import BatchRules, PreparedBatch
@@ -529,13 +528,6 @@ class Partition:
     def write_leader_epochs(self) -> None:
         """Write the file of the leader epochs now, before the first append of the latest epoch."""
         self._log.write_leader_epochs()
-
-    def retention_reads(self, now_ms: int) -> Iterator[FileRange]:
-        """Yield the bytes on the disk that `apply_retention` would wait for. The caller prefetches
-        each of them before it continues. Raises StorageError and CorruptLog."""
-        segments, config = self._log.segments, self._log.config
-        if config.deletes_by_retention:
-            yield from too_old(segments, config.retention_ms, now_ms, self.high_watermark)
 
     def apply_retention(self, now_ms: int) -> int:
         """Delete the segments that retention does not keep. A segment with records at or above the

@@ -311,6 +311,7 @@ class Produce(msgspec.Struct, eq=False):
                     appended = partition.append(
                         records, now_ms, append.header, CLIENT, append.prepared
                     )
+                    append.prepared = None
                 append.appended = appended
             except Refused as refused:
                 append.refuse(refused.code, refused.message)

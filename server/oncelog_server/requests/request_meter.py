@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.quotas.gate import QuotaGate
-from oncelog_server.slices import Steps
+from oncelog_server.slices import ColdSteps
 
 if TYPE_CHECKING:
     # A broker without quotas does not import this module.
     from oncelog_server.quotas.mutations import MutationPermits
 
+T = TypeVar("T")
 _NS_PER_MS: Final = 1_000_000
 # Requests between brokers (CLUSTER_ACTION) are exempt from the quota on time, as in Kafka.
 _EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.COORDINATOR_CALL})
@@ -138,17 +139,24 @@ class RequestMeter:
         self._is_timed = False
         return self._gate.after_request(self.user, self.client_id, self._handler_ns, now_ms)
 
-    def _timed(self, steps: Steps[Any]) -> Steps[Any]:
+    def _timed(self, steps: ColdSteps[Any]) -> ColdSteps[Any]:
         """Return the result of the steps, and measure the time that they take."""
+        return self._finished((yield from self.timed(steps)))
+
+    def timed(self, steps: ColdSteps[T]) -> ColdSteps[T]:
+        """Measure the time of steps that a handler itself runs. Its response is a Deferred."""
         try:
             while True:
                 began_ns = self._monotonic_ns()
                 try:
-                    next(steps)
+                    cold = next(steps)
                 except StopIteration as ended:
-                    return self._finished(ended.value)
+                    return ended.value  # type: ignore[no-any-return]  # typeshed has Any
                 finally:
-                    self._handler_ns += self._monotonic_ns() - began_ns
-                yield
+                    taken_ns = self._monotonic_ns() - began_ns
+                    self._handler_ns += taken_ns
+                    # The first steps may run within the handler.
+                    self._began_ns += taken_ns
+                yield cold
         finally:
             steps.close()

@@ -99,5 +99,5 @@ def test_data_compressed_in_parts_is_the_same_after_decompression(
             break
         yields += 1
     assert decompress(codec, compressed, LIMIT) == data
-    if codec is not Compression.NONE:
-        assert yields == blocks + bool(more)
+    is_in_parts = codec in (Compression.GZIP, Compression.SNAPPY) and size > XERIAL_BLOCK_SIZE
+    assert yields == (blocks + bool(more) if is_in_parts else 0)

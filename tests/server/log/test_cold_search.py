@@ -1,5 +1,4 @@
-"""A search by time, and retention by time, yield the bytes that are only on the disk before they
-read them."""
+"""A search by time yields the bytes that are only on the disk before it reads them."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
@@ -17,7 +15,6 @@ from oncelog_server.log.results import FileRange, TimestampOffset
 from oncelog_server.log.timestamps import Search
 from oncelog_server.slices import at_its_end
 from tests.server.log.driver import MANY, NOW_MS, Driver
-from tests.server.partition.partitions import held_by
 from tests.server.storage.memory_files import MemoryFiles
 
 SEARCHES: dict[str, Callable[[PartitionLog], Search]] = {
@@ -78,30 +75,13 @@ def test_no_read_of_a_search_waits_for_the_disk(name: str) -> None:
     assert files.prefetched
 
 
-@pytest.mark.parametrize("retention_ms", [0, 150, 1 << 40])
-def test_retention_reads_only_bytes_that_it_has_yielded(retention_ms: int) -> None:
-    warm, _ = written()
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_loads_no_index_that_the_log_does_not_free(name: str) -> None:
     driver, files = written()
-    now_ms = NOW_MS + 300
-    for log in (warm.log, driver.log):
-        log.reconfigure(replace(log.config, retention_ms=retention_ms))
-    partition = held_by(driver.log)
-    partition.high_watermark = MANY
-    for cold in partition.retention_reads(now_ms):
-        cold.prefetch(lambda: None)
-        files.settle()
-    assert files.prefetched
-    deleted = partition.apply_retention(now_ms)
-    assert deleted == warm.log.apply_retention(now_ms, MANY)
-    assert (deleted == 0) is (retention_ms > 1_000)
-    assert not files.waits
-
-
-def test_retention_by_size_alone_reads_nothing() -> None:
-    driver, files = written()
-    driver.log.reconfigure(replace(driver.log.config, retention_ms=-1, retention_bytes=0))
-    assert [*held_by(driver.log).retention_reads(NOW_MS)] == []
-    assert not files.prefetched
+    found(SEARCHES[name](driver.log), files)
+    kept = {*driver.log.segments._indexed.values(), driver.log.segments.active}
+    assert {segment for segment in driver.log.segments if segment._offset_index} <= kept
+    assert {segment for segment in driver.log.segments if segment._time_index} <= kept
 
 
 @pytest.mark.parametrize("name", SEARCHES)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -18,12 +19,15 @@ from oncelog_protocol.messages.produce import (
     TopicProduceData,
 )
 from oncelog_protocol.records.batch import build_batch
+from oncelog_protocol.records.compression import Compression
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import end_txn
 from oncelog_server.log.record_rules import STEP_RECORDS
+from oncelog_server.log.validation import BatchRules, PreparedBatch
+from oncelog_server.producing import preparation
 from oncelog_server.slices import SMALL
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.between_steps import Calls
@@ -106,6 +110,34 @@ async def test_a_refused_record_of_a_slow_produce_is_named(broker: Broker) -> No
     assert row.error_code == ErrorCode.INVALID_RECORD
     assert [error.batch_index for error in row.record_errors] == [RECORDS - 1]
     assert end(broker) == 0
+
+
+async def test_a_small_request_of_batches_that_become_large_takes_little_memory(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The records of the batches above the limit are read at the append."""
+    for number in range(4):
+        partition = broker.partitions.require("slow", number)
+        partition.reconfigure(replace(partition.config, compression_type="uncompressed"))
+
+    def compressed() -> memoryview:
+        return memoryview(batch(RECORDS, size=500, compression=Compression.GZIP))
+
+    large = len(batch(RECORDS, size=500))
+    monkeypatch.setattr(preparation, "MOST_BYTES", large + 1)
+    waiting: list[int] = []
+    take = BatchRules.take
+
+    def counted(rules: BatchRules, ready: PreparedBatch, now_ms: int) -> tuple[Any, Any]:
+        waiting.append(len(ready.records))
+        return take(rules, ready, now_ms)
+
+    monkeypatch.setattr(BatchRules, "take", counted)
+    rows = [PartitionProduceData(number, compressed()) for number in range(4)]
+    asked = ProduceRequest(None, -1, 1_000, [TopicProduceData("slow", b"", rows)])
+    assert codes(await response_of(serve(broker, asked))) == {0}
+    assert waiting == [large] * 2
+    assert [broker.partitions.require("slow", n).log_end_offset for n in range(4)] == [RECORDS] * 4
 
 
 async def test_a_slow_produce_is_appended_if_its_client_disconnects(broker: Broker) -> None:

@@ -21,10 +21,10 @@ from oncelog_protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from oncelog_protocol.requests import Requests
-from oncelog_server.deferred import Deferred, Order
+from oncelog_server.deferred import Deferred, Order, then
 from oncelog_server.quotas.entities import Quota, entity_of
 from oncelog_server.security.resources import Principal
-from oncelog_server.slices import Slices, Steps
+from oncelog_server.slices import ColdSteps, Slices, Steps
 from tests.server.manual_timers import ManualTimers
 from tests.server.test_dispatch import SESSION, Session, module
 
@@ -114,6 +114,53 @@ def test_the_time_of_all_steps_counts() -> None:
     session.quotas.follow({ALL_USERS: {Quota.REQUEST: 5.9}})
     response = session.read(session.serve(HeartbeatRequest(), 3))
     assert response.throttle_time_ms == 169  # 6 % were used, 5.9 % are allowed
+
+
+def test_the_time_of_steps_that_a_handler_runs_itself_counts_once() -> None:
+    session: Session
+
+    def steps() -> Steps[None]:
+        for _ in range(3):
+            session.now_ms += 100
+            yield
+
+    def handle(services: Any, context: Any, _: object) -> Any:
+        done = services.slices.run(context.meter.timed(steps()))
+        return then(done, lambda _: HeartbeatResponse())
+
+    session = Session(module(ApiKey.HEARTBEAT, range(0, 14), handle))
+    for steps_per_slice, throttle_ms in ((100, 345), (1, 345)):
+        timers = ManualTimers()
+        session.services.slices = Slices(timers, lambda: 0, steps_per_slice=steps_per_slice)
+        session.quotas.follow({})
+        session.quotas.follow({ALL_USERS: {Quota.REQUEST: 2.9}})
+        served = session.serve(HeartbeatRequest(), 3)
+        while timers.soon:
+            timers.soon.pop(0)()
+        parts = served.value if isinstance(served, Deferred) else served
+        assert session.read(parts).throttle_time_ms == throttle_ms
+
+
+def test_steps_of_a_client_with_a_quota_may_wait_for_the_disk() -> None:
+    arrived: list[Callable[[], None]] = []
+
+    class Cold:
+        def prefetch(self, done: Callable[[], None]) -> None:
+            arrived.append(done)
+
+    def steps() -> ColdSteps[HeartbeatResponse]:
+        yield Cold()
+        return HeartbeatResponse()
+
+    session = serving(steps)
+    timers = ManualTimers()
+    session.services.slices = Slices(timers, lambda: 0, steps_per_slice=100)
+    served = session.serve(HeartbeatRequest(), 3)
+    assert isinstance(served, Deferred)
+    assert not served.done
+    arrived.pop()()
+    timers.soon.pop(0)()
+    assert session.read(served.value).error_code == 0
 
 
 def test_a_version_without_the_field_is_served_too() -> None:
