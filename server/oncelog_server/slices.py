@@ -41,8 +41,8 @@ IN_ROTATION: Final = 16
 
 
 class Slices:
-    """Runs pieces of work in slices. An exception of queued work abandons the work's Deferred, and
-    stops no other work.
+    """Runs pieces of work in slices. An exception of work that is queued, or has waited for the
+    disk, abandons the work's Deferred, and stops no other work.
 
     `steps_per_slice` limits a slice in addition to the clock, because a simulated clock stands
     still while the broker works.
@@ -117,7 +117,11 @@ class Slices:
                 self._cold.remove(work)
                 self._add(work)
 
-        cold.prefetch(arrived)
+        try:
+            cold.prefetch(arrived)
+        except Exception:
+            self._cold.discard(work)
+            raise
 
     def stop(self) -> None:
         """Drop all work and close its generators. A response stays pending unless its generator

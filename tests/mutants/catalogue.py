@@ -31,8 +31,8 @@ from tests.mutants.searches import SEARCH_MUTANTS
 from tests.mutants.self_fencing import SELF_FENCING_MUTANTS
 from tests.mutants.sink import SINK_MUTANTS
 from tests.mutants.situations import SITUATION_MUTANTS
-from tests.mutants.slow_batches import SLOW_BATCH_MUTANTS
 from tests.mutants.starting import STARTING_MUTANTS
+from tests.mutants.steps import STEP_MUTANTS
 from tests.mutants.stopping import STOPPING_MUTANTS
 
 _SERVER: Final = "server/oncelog_server"
@@ -335,7 +335,7 @@ MUTANTS: Final = (
     *REMOTE_GROUP_MUTANTS,
     *REPLICATION_MUTANTS,
     *SEARCH_MUTANTS,
-    *SLOW_BATCH_MUTANTS,
+    *STEP_MUTANTS,
     *SELF_FENCING_MUTANTS,
     *STARTING_MUTANTS,
     *STOPPING_MUTANTS,

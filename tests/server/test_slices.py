@@ -7,7 +7,15 @@ from collections.abc import Callable, Generator
 import pytest
 
 from oncelog_server.deferred import Deferred
-from oncelog_server.slices import AT_ONCE_MS, IN_ROTATION, SLICE_MS, ColdSteps, Slices, Steps
+from oncelog_server.slices import (
+    AT_ONCE_MS,
+    IN_ROTATION,
+    SLICE_MS,
+    ColdSteps,
+    Slices,
+    Steps,
+    at_its_end,
+)
 from tests.server.manual_timers import ManualTimers
 
 ENDLESS = 10**9
@@ -228,3 +236,41 @@ def test_bytes_that_arrive_after_the_end_of_their_work_change_nothing() -> None:
     loop.run_all()
     assert seen == ["before", "before"]
     assert not stopped.done
+
+
+def test_work_that_is_done_at_once_prefetches_nothing() -> None:
+    cold, seen = Bytes(), list[str]()
+    assert at_its_end(reading(cold, seen, times=2)) == "read"
+    assert seen == ["before", "after"] * 2
+    assert not cold.done
+
+    def failing() -> Steps[None]:
+        yield
+        raise LookupError("lost")
+
+    with pytest.raises(LookupError, match="lost"):
+        at_its_end(failing())
+
+
+class NoBytes:
+    def prefetch(self, done: Callable[[], None]) -> None:
+        raise LookupError("no thread")
+
+
+@pytest.mark.parametrize("is_queued", [False, True])
+def test_a_prefetch_that_fails_ends_its_work(is_queued: bool) -> None:
+    loop = Loop()
+
+    def steps() -> ColdSteps[None]:
+        yield NoBytes()
+
+    if is_queued:
+        work = loop.slices.queue(steps())
+        failures: list[Exception | None] = []
+        work.on_abandon(lambda: failures.append(work.failure))
+        loop.run_all()
+        assert [str(failure) for failure in failures] == ["no thread"]
+    else:
+        with pytest.raises(LookupError, match="no thread"):
+            loop.slices.run(steps())
+    assert not loop.slices._cold

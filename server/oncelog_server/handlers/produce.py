@@ -132,6 +132,7 @@ def _after_preparation(
         for append in appends:
             if append.records is not None:
                 append.records = memoryview(bytearray(append.records))
+        context.keeps_frame = True
     transactional = transactional_of(appends)
     return then_ask(
         services.slices.run(_metered(context, prepare(slow, services.clock.now_ms()))),
@@ -149,6 +150,7 @@ def _in_slices(
             for data in topic.partition_data:
                 if data.records is not None:
                     data.records = bytearray(data.records)
+        context.keeps_frame = True
     topics: list[Topic] = []
 
     def part(some: Sequence[PartitionAppend]) -> Produce:
@@ -237,14 +239,15 @@ def _produce(
         services.settings.transaction_partition_verification_enable,
         context,
         services.adding_retry,
+        context.keeps_frame,
     )
 
 
 def _appends_in_steps(
     services: BrokerServices, context: RequestContext, request: ProduceRequest, topics: list[Topic]
 ) -> Steps[tuple[list[PartitionAppend], list[PartitionAppend]]]:
-    """Return all appends, and the special ones of them. Add each topic of the request, with its
-    appends, to `topics`."""
+    """Return two lists: all appends, and those with the transactional flag or with many records.
+    Add each topic of the request, with its appends, to `topics`."""
     appends: list[PartitionAppend] = []
     special: list[PartitionAppend] = []
     for topic in request.topic_data:

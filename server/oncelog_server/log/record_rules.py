@@ -7,7 +7,6 @@ an invalid record. A batch may have very many records, so all work is done in st
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -25,6 +24,7 @@ from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import INT64, Record, decode_in_parts
 from oncelog_server.log.config import LOG_APPEND_TIME, PRODUCER, UNLIMITED, LogConfig
 from oncelog_server.log.errors import AppendError, InvalidRecords, RecordError
+from oncelog_server.slices import Steps
 
 NO_TIMESTAMP: Final = -1
 # Number of records in one step. A step takes less than 1 ms.
@@ -85,9 +85,7 @@ class RecordRules:
         codec = self._codec
         return None if codec == header.attributes & COMPRESSION_MASK else codec
 
-    def convert(
-        self, records: Batch, header: BatchHeader, now_ms: int
-    ) -> Generator[None, None, Batch]:
+    def convert(self, records: Batch, header: BatchHeader, now_ms: int) -> Steps[Batch]:
         """Check the records of a batch that these rules concern, and compress it with the topic's
         codec (`compression.type`). Return `records` itself, or a copy with another codec. Raises
         InvalidRecords, or AppendError with INVALID_RECORD."""
@@ -103,9 +101,7 @@ class RecordRules:
         write_header(converted, new)
         return converted
 
-    def walk(
-        self, records: Batch, header: BatchHeader, now_ms: int
-    ) -> Generator[None, None, tuple[bytes, int]]:
+    def walk(self, records: Batch, header: BatchHeader, now_ms: int) -> Steps[tuple[bytes, int]]:
         """Check the records. Return their bytes, decompressed, and their latest timestamp. Raises
         the errors of `convert`."""
         faults = _Faults(self._partition, now_ms - self._before_max_ms, now_ms + self._after_max_ms)

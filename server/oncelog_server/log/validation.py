@@ -7,7 +7,6 @@ records.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Final
 
 import msgspec
@@ -36,7 +35,7 @@ from oncelog_server.log.config import LOG_APPEND_TIME as TOPIC_LOG_APPEND_TIME
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import AppendError
 from oncelog_server.log.record_rules import NO_TIMESTAMP, STEP_RECORDS, Batch, RecordRules
-from oncelog_server.log.whole_work import at_once
+from oncelog_server.slices import Steps, at_its_end
 
 _KNOWN_FLAGS: Final = COMPRESSION_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 _MAX_CODEC: Final = int(max(Compression))
@@ -84,9 +83,7 @@ class BatchRules:
             self._records.concern(header) or self._is_too_new(header, now_ms)
         )
 
-    def prepare(
-        self, records: Batch, now_ms: int, header: BatchHeader
-    ) -> Generator[None, None, PreparedBatch]:
+    def prepare(self, records: Batch, now_ms: int, header: BatchHeader) -> Steps[PreparedBatch]:
         """Do the work of `check` and `convert` in steps, before the batch is appended. The result
         belongs to `records`, which must not change meanwhile."""
         try:
@@ -133,7 +130,7 @@ class BatchRules:
             and header.max_timestamp - now_ms <= self._after_max_ms
             and crc32c(records[_CHECKED]) == header.crc
         ):
-            at_once(self._examine(records, header, now_ms))
+            at_its_end(self._examine(records, header, now_ms))
         return header
 
     def convert(
@@ -146,7 +143,7 @@ class BatchRules:
         INVALID_RECORD.
         """
         if self._records.concern(header):
-            records = at_once(self._records.convert(records, header, now_ms))
+            records = at_its_end(self._records.convert(records, header, now_ms))
             header = read_header(records)
         return self._stamp(records, now_ms, header)
 
@@ -156,9 +153,7 @@ class BatchRules:
             header = read_header(records)
         return header, records
 
-    def _examine(
-        self, records: Batch, header: BatchHeader, now_ms: int
-    ) -> Generator[None, None, None]:
+    def _examine(self, records: Batch, header: BatchHeader, now_ms: int) -> Steps[None]:
         """Raise the error of the first rule that the batch breaks."""
         _check_framing(header, len(records))
         self._check_size(len(records))
@@ -199,7 +194,7 @@ class BatchRules:
 
     def _check_latest_timestamp(
         self, records: Batch, header: BatchHeader, now_ms: int
-    ) -> Generator[None, None, None]:
+    ) -> Steps[None]:
         latest = header.max_timestamp
         if self._is_too_new(header, now_ms):
             # Raises InvalidRecords if records are too new.

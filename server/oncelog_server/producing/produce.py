@@ -125,7 +125,7 @@ class Produce(msgspec.Struct, eq=False):
     verifies: bool = True
     caller: ClientRequest | None = None
     adding_retry: AddingRetry = NEVER
-    # True if the bytes of the batches are copies.
+    # True if the bytes of the batches stay in memory after the call.
     keeps_records: bool = False
 
     def run(self) -> Deferred[None] | None:

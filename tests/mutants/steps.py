@@ -1,4 +1,4 @@
-"""Named mutants of work in steps: the reading of a large batch, and duties of partitions."""
+"""Named mutants of work in steps: the reading of a large batch, and the duties of partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HANDLER: Final = "server/oncelog_server/handlers/produce.py"
 _OF_RULES: Final = ("tests/server/log/test_prepared_batches.py",)
 _OF_HANDLER: Final = ("tests/server/producing/test_preparation.py",)
 
-SLOW_BATCH_MUTANTS: Final = (
+STEP_MUTANTS: Final = (
     Mutant(
         "SB1",
         "the records of a batch for a compacted topic block the event loop",
