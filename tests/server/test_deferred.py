@@ -165,6 +165,98 @@ def test_outside_of_a_broker_a_failure_is_raised(monkeypatch: pytest.MonkeyPatch
         answer.complete(1)
 
 
+# --- the order
+
+
+def test_a_request_that_takes_effect_calls_each_callback_once() -> None:
+    answer: Deferred[int] = Deferred()
+    called: list[str] = []
+    answer.on_effect(lambda: called.append("before"))
+    answer.take_effect()
+    assert answer.order is Order.ORDERED
+    assert called == ["before"]
+    answer.take_effect()
+    answer.on_effect(lambda: called.append("after"))
+    assert called == ["before", "after"]
+
+
+def test_a_free_response_keeps_its_order() -> None:
+    answer: Deferred[int] = Deferred(order=Order.FREE)
+    called: list[str] = []
+    answer.on_effect(lambda: called.append("never"))
+    answer.take_effect()
+    assert answer.order is Order.FREE
+    assert not called
+
+
+@pytest.mark.parametrize(
+    "end", [lambda answer: answer.complete(1), Deferred.cancel, Deferred.abandon]
+)
+def test_nothing_takes_effect_after_the_end_of_the_wait(
+    end: Callable[[Deferred[int]], None],
+) -> None:
+    answer: Deferred[int] = Deferred()
+    called: list[str] = []
+    answer.on_effect(lambda: called.append("never"))
+    end(answer)
+    answer.take_effect()
+    answer.on_effect(lambda: called.append("never"))
+    assert answer.order is Order.PARKS
+    assert not called
+
+
+def test_the_effect_reaches_all_responses_derived_from_the_response() -> None:
+    begun: Deferred[int] = Deferred()
+    appended: Deferred[int] = Deferred()
+
+    def ask(_: int) -> int | Deferred[int]:
+        return then(appended, double)
+
+    last = then(then_ask(begun, ask), double)
+    assert isinstance(last, Deferred)
+    begun.take_effect()
+    assert _parks(last), "the second step has not taken effect"
+    begun.complete(1)
+    assert _parks(last)
+    appended.take_effect()
+    assert last.order is Order.ORDERED
+    appended.complete(2)
+    assert last.value == 8
+
+
+def _parks(response: Deferred[int]) -> bool:
+    return response.order is Order.PARKS
+
+
+def test_a_second_step_that_has_taken_effect_orders_the_chain() -> None:
+    begun: Deferred[int] = Deferred()
+    appended: Deferred[int] = Deferred(order=Order.ORDERED)
+
+    def ask(_: int) -> int | Deferred[int]:
+        return appended
+
+    chained = then_ask(begun, ask)
+    assert isinstance(chained, Deferred)
+    begun.complete(1)
+    assert chained.order is Order.ORDERED
+
+
+@pytest.mark.parametrize(
+    ("orders", "expected"),
+    [
+        ((Order.ORDERED, Order.ORDERED), Order.ORDERED),
+        ((Order.ORDERED, Order.PARKS), Order.PARKS),
+    ],
+)
+def test_several_responses_are_ordered_if_each_is(
+    orders: tuple[Order, ...], expected: Order
+) -> None:
+    answers: list[Deferred[int]] = [Deferred(order=order) for order in orders]
+    later: list[int] | Deferred[list[int]] = gather(answers)
+    assert isinstance(later, Deferred)
+    assert later.order is expected
+
+
 # --- then
 
 
