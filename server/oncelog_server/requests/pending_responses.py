@@ -46,7 +46,7 @@ class PendingResponses:
             self.parked = response
 
     def took_effect(self, response: Deferred[Parts]) -> None:
-        """Unpark the connection if it is parked by this response, whose order is now ORDERED."""
+        """Unpark the connection if this response, which is now ORDERED, parks it."""
         if self.parked is response and len(self.queue) < MAX_UNANSWERED:
             self.parked = None
 
