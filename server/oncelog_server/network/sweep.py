@@ -6,7 +6,11 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator
 from typing import Final, Protocol
 
+# Maximum time between two sweeps. With a short limit of idle time it is a fourth of that limit, so
+# that connections are closed soon after the limit, but never below LEAST_SWEEP_MS.
 SWEEP_MS: Final = 5_000
+LEAST_SWEEP_MS: Final = 100
+_SWEEPS_WHILE_IDLE: Final = 4
 # The limits keep one turn of the loop at half a millisecond: a close takes some 50 microseconds, a
 # check of one connection takes 1. Clients that connect together are late together (scenario H7).
 CLOSED_IN_A_TURN: Final = 10
@@ -39,7 +43,7 @@ class Swept(Protocol):
 
 
 class Sweep:
-    """Looks at all connections every SWEEP_MS, a few in each turn of the loop.
+    """Looks at all connections, a few in each turn of the loop, at least every SWEEP_MS.
 
     `connections` are the open ones. A connection without a read for `max_idle_ms` is idle; a
     negative number means no limit. If incomplete requests take more memory than `max_held_bytes`,
@@ -60,11 +64,17 @@ class Sweep:
         self._connections = connections
         self._max_idle_ms = max_idle_ms
         self._max_held_bytes = max_held_bytes
+        self._interval_ms = SWEEP_MS
+        if max_idle_ms >= 0:
+            soon_ms = max(max_idle_ms // _SWEEPS_WHILE_IDLE, LEAST_SWEEP_MS)
+            self._interval_ms = min(SWEEP_MS, soon_ms)
         self._next: asyncio.Handle | None = None
 
     def begin(self) -> None:
-        """Look at the connections from now on, for the first time after SWEEP_MS."""
-        self._next = self._loop.call_later(SWEEP_MS / 1000, lambda: self._continue(self._sweep()))
+        """Look at the connections from now on, for the first time after an interval."""
+        self._next = self._loop.call_later(
+            self._interval_ms / 1000, lambda: self._continue(self._sweep())
+        )
 
     def stop(self) -> None:
         if self._next is not None:

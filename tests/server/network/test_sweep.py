@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -94,6 +95,26 @@ async def test_a_connection_without_a_read_is_closed_when_it_is_idle() -> None:
         assert [*swept.once()] == []
     assert (active.closed, idle.closed) == ([], ["idle"])
     assert active.last_active_ms == IDLE_MS
+
+
+class Loop:
+    """An event loop that only notes the delays of its timers."""
+
+    def __init__(self) -> None:
+        self.delays: list[float] = []
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
+        self.delays.append(delay)
+
+
+@pytest.mark.parametrize(
+    ("max_idle_ms", "seconds"),
+    [(-1, 5.0), (600_000, 5.0), (20_000, 5.0), (8_000, 2.0), (400, 0.1), (1, 0.1), (0, 0.1)],
+)
+def test_a_short_limit_of_idle_time_is_checked_more_often(max_idle_ms: int, seconds: float) -> None:
+    loop: Any = Loop()
+    Sweep(loop, lambda: 0, [], max_idle_ms=max_idle_ms, max_held_bytes=-1).begin()
+    assert loop.delays == [seconds]
 
 
 async def test_the_largest_incomplete_request_is_closed_beyond_the_limit() -> None:
