@@ -159,4 +159,20 @@ SITUATION_MUTANTS: Final = (
         "        if place is None:\n",
         ("tests/client/io/test_moved_leaders.py",),
     ),
+    Mutant(
+        "PF1",
+        "zeros of a power failure take a coordinator's partition offline",
+        f"{_SERVER}/log/recovery.py",
+        "        or ends_in_zeros(sizes, segment, scan.position, tail)\n",
+        "",
+        ("tests/server/log/test_damage.py",),
+    ),
+    Mutant(
+        "PF2",
+        "a batch with a damaged length is cut off, because its records end in a zero",
+        f"{_SERVER}/log/damage.py",
+        "batch <= len(data) - _HEADER and",
+        "batch < len(data) and",
+        ("tests/server/log/test_damage.py",),
+    ),
 )

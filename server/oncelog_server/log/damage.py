@@ -130,11 +130,25 @@ def is_longer_than_written(sizes: Mapping[int, int], segment: Segment) -> bool:
     return segment.size > sizes.get(segment.base_offset, segment.size)
 
 
+def ends_in_zeros(sizes: Mapping[int, int], segment: Segment, position: int, data: bytes) -> bool:
+    """Return True if only zeros follow the batch at `position`, up to the end of the file, and they
+    are at least as many as the bytes of a batch's header. `data`: the bytes from `position` on.
+
+    The broker writes no zeros after a batch. So the file system has made the file longer, as in
+    `is_longer_than_written`. That function needs the size of the segment in the checkpoint. A
+    segment that was closed after the checkpoint has none (seed 8094).
+    """
+    if segment.base_offset in sizes or position + len(data) != segment.size:
+        return False
+    batch = int.from_bytes(data[8:_BEFORE_LENGTH], "big") + _BEFORE_LENGTH
+    return _HEADER <= batch <= len(data) - _HEADER and not any(data[batch:])
+
+
 def was_written(data: bytes, position: int) -> bool:
     """Return True if `data` was once written completely, although `data` is no valid batch. A lost
-    write would have left zeros, either in the first 61 bytes or in a whole sector. `position` is
-    the place of `data` in the file."""
-    if not any(data[:_HEADER]):
+    write would have left zeros, either in all of the header after the length, where the magic byte
+    is 2, or in a whole sector. `position` is the place of `data` in the file."""
+    if not any(data[_BEFORE_LENGTH:_HEADER]):
         return False
     first = -position % _SECTOR
     sectors = range(first, len(data) - _SECTOR + 1, _SECTOR)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from oncelog_server.log.damage import (
+    ends_in_zeros,
     is_longer_than_written,
     lost_its_end,
     lost_the_end_of_a_batch,
@@ -163,7 +164,10 @@ def _is_of_a_power_failure(
         return False  # a whole batch with a wrong offset
     if place is None and is_longer_than_written(sizes, segment):
         return True
-    if place is None and lost_the_end_of_a_batch(sizes, segment, scan.position, tail):
+    if place is None and (
+        lost_the_end_of_a_batch(sizes, segment, scan.position, tail)
+        or ends_in_zeros(sizes, segment, scan.position, tail)
+    ):
         return True
     return not was_written(tail if place is None else tail[:place], scan.position)
 

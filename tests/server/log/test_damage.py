@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from oncelog_protocol.records.batch import HEADER_SIZE
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.damage import was_written
 from oncelog_server.log.errors import CorruptLog
@@ -242,6 +243,37 @@ def test_a_closed_segment_may_get_bytes_from_a_power_failure_that_were_never_wri
         assert log.recovery.valid_batches_followed
 
 
+@pytest.mark.parametrize("kept", [8, 12, 40, HEADER_SIZE + 1])
+@pytest.mark.parametrize("slot", [1, 2])
+def test_a_closed_segment_may_end_in_zeros_after_a_power_failure(slot: int, kept: int) -> None:
+    """The file system has made the file longer, and the end of the last batch is lost (seed 8094).
+    The segment was closed after the checkpoint, and the zeros are less than a sector."""
+    driver = written()
+    driver.files = driver.files.after_kill()
+    driver.files.nodes[f"{DIRECTORY}/txn-index-checkpoint"].data.clear()
+    data = driver.files.nodes[logs(driver.files)[slot]].data
+    size = len(data) // 3
+    data[2 * size + kept :] = bytes(size - kept + HEADER_SIZE)
+    with pytest.raises(CorruptLog, match="whole batches follow"):
+        open_again(driver, clean=False, point=0, lost_nothing=True)
+    log = open_again(driver, clean=False, point=0)
+    assert log.log_end_offset == 3 * slot + 2
+    assert log.recovery.cut_path == logs(driver.files)[slot]
+
+
+@pytest.mark.parametrize("zeros", [0, HEADER_SIZE - 1])
+def test_few_zeros_explain_no_damage(zeros: int) -> None:
+    """A damaged length may leave the zeros at the end of a batch's records behind the batch."""
+    driver = written()
+    driver.files = driver.files.after_kill()
+    driver.files.nodes[f"{DIRECTORY}/txn-index-checkpoint"].data.clear()
+    data = driver.files.nodes[logs(driver.files)[1]].data
+    data[len(data) * 2 // 3 + 100] ^= 1
+    data += bytes(zeros)
+    with pytest.raises(CorruptLog, match="whole batches follow"):
+        open_again(driver, clean=False, point=0)
+
+
 @pytest.mark.parametrize("field", [8, 9, 10, 11])
 def test_a_changed_length_is_damage_and_no_torn_end(field: int) -> None:
     """With the changed length the batch ends beyond the end of the file, like a torn batch. But the
@@ -261,6 +293,8 @@ def test_a_sector_that_was_never_written_is_no_damage() -> None:
     assert was_written(data, 0), "no whole sector is zeros"
     assert not was_written(data, 24)
     assert not was_written(bytes(61) + b"x" * 2000, 7)
+    assert not was_written(b"h" * 12 + bytes(49) + b"x" * 2000, 7)
+    assert was_written(b"h" * 12 + bytes(48) + b"x" * 2000, 7)
 
 
 def test_the_next_start_accepts_what_recovery_has_cut_off() -> None:
