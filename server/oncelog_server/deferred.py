@@ -55,8 +55,7 @@ class Deferred(Generic[T]):
 
     `cancel` ends the wait, for example because the client has closed the connection. The
     `on_cancel` callbacks then release the resources of the wait, and a later `complete` is ignored.
-    `order` says whether the connection may serve the next request. `take_effect` changes it while
-    the response is pending.
+    `order` says whether the connection may serve the next request.
 
     `complete` and `abandon` pass the exceptions of callbacks to `Unheard` after all callbacks have
     run. In a broker, which sets `Unheard.take`, the exceptions never reach the caller of `complete`
@@ -68,7 +67,6 @@ class Deferred(Generic[T]):
         "_abandon_callbacks",
         "_callbacks",
         "_cancel_callbacks",
-        "_effect_callbacks",
         "_value",
         "abandoned",
         "cancelled",
@@ -85,7 +83,6 @@ class Deferred(Generic[T]):
         self._callbacks: list[Callable[[T], None]] = []
         self._cancel_callbacks: list[Callable[[], None]] = []
         self._abandon_callbacks: list[Callable[[], None]] = []
-        self._effect_callbacks: list[Callable[[], None]] = []
         self.abandoned = False
         self.failure: Exception | None = None
 
@@ -109,7 +106,6 @@ class Deferred(Generic[T]):
         # garbage collection.
         self._cancel_callbacks.clear()
         self._abandon_callbacks.clear()
-        self._effect_callbacks.clear()
         failures: list[Exception] = []
         for callback in callbacks:
             try:
@@ -132,14 +128,13 @@ class Deferred(Generic[T]):
         The `on_abandon` callbacks run, so that nothing waits forever. They pass `failure` on or log
         it. None means that the failure is logged already.
         """
-        if self._has_ended:
+        if self.done or self.cancelled or self.abandoned:
             if failure is not None:
                 Unheard.give([failure])
             return
         self.abandoned = True
         self.failure = failure
         callbacks, self._abandon_callbacks = self._abandon_callbacks, []
-        self._effect_callbacks.clear()
         failures = [] if callbacks or failure is None else [failure]
         for callback in callbacks:
             try:
@@ -163,7 +158,6 @@ class Deferred(Generic[T]):
         self.cancelled = True
         self._callbacks.clear()
         self._abandon_callbacks.clear()
-        self._effect_callbacks.clear()
         callbacks, self._cancel_callbacks = self._cancel_callbacks, []
         for callback in callbacks:
             callback()
@@ -174,31 +168,6 @@ class Deferred(Generic[T]):
             callback()
         elif not self.done:
             self._cancel_callbacks.append(callback)
-
-    def take_effect(self) -> None:
-        """Note that the request has taken effect, and only its response is pending: the order
-        becomes ORDERED. Nothing happens if it is another order than PARKS, or after the end of the
-        wait."""
-        if self.order is not Order.PARKS or self._has_ended:
-            return
-        self.order = Order.ORDERED
-        callbacks, self._effect_callbacks = self._effect_callbacks, []
-        for callback in callbacks:
-            callback()
-
-    def on_effect(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` when the request takes effect, at once if only its response is
-        pending. The callback raises no exception."""
-        if self._has_ended:
-            return
-        if self.order is Order.ORDERED:
-            callback()
-        elif self.order is Order.PARKS:
-            self._effect_callbacks.append(callback)
-
-    @property
-    def _has_ended(self) -> bool:
-        return self.done or self.cancelled or self.abandoned
 
 
 @overload
@@ -225,7 +194,6 @@ def then(response: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]
             return
         later.complete(changed)
 
-    response.on_effect(later.take_effect)
     response.on_complete(completed)
     response.on_abandon(lambda: later.abandon(response.failure))
     later.on_cancel(response.cancel)
@@ -257,28 +225,24 @@ def then_ask(response: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> 
 
 
 def pass_on(response: T | Deferred[T], later: Deferred[T]) -> None:
-    """Complete `later` with `response`, now or when `response` is complete. The request of `later`
-    takes effect with that of `response`."""
+    """Complete `later` with `response`, now or when `response` is complete."""
     if not isinstance(response, Deferred):
         later.complete(response)
         return
-    response.on_effect(later.take_effect)
     response.on_complete(later.complete)
     response.on_abandon(lambda: later.abandon(response.failure))
     later.on_cancel(response.cancel)
 
 
 def gather(responses: Sequence[T | Deferred[T]]) -> list[T] | Deferred[list[T]]:
-    """Return all responses in their order, or a Deferred of them if some are pending. Its order is
-    ORDERED if theirs is."""
+    """Return all responses in their order, or a Deferred of them if some are pending."""
     missing = [
         response for response in responses if isinstance(response, Deferred) and not response.done
     ]
     left = len(missing)
     if not left:
         return _values(responses)
-    is_ordered = all(response.order is Order.ORDERED for response in missing)
-    later: Deferred[list[T]] = Deferred(order=Order.ORDERED if is_ordered else Order.PARKS)
+    later: Deferred[list[T]] = Deferred()
 
     def completed(_: T) -> None:
         nonlocal left

@@ -342,7 +342,6 @@ def _named(
             return
         pass_on(parts, later)
 
-    response.on_effect(later.take_effect)
     response.on_complete(completed)
     response.on_abandon(lambda: give_up(response.failure))
     later.on_cancel(response.cancel)

@@ -85,12 +85,4 @@ STEP_MUTANTS: Final = (
         "                    if True:\n",
         ("tests/server/test_background_duties.py",),
     ),
-    Mutant(
-        "SB10",
-        "a connection waits for the commit of a Produce that is appended in steps",
-        "server/oncelog_server/deferred.py",
-        "    response.on_effect(later.take_effect)\n    response.on_complete(later.complete)\n",
-        "    response.on_complete(later.complete)\n",
-        _OF_HANDLER,
-    ),
 )

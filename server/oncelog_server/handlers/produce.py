@@ -127,7 +127,7 @@ def _after_preparation(
     topics: list[Topic], appends: list[PartitionAppend], slow: list[PartitionAppend],
 ) -> Answered | Deferred[Answered]:  # fmt: skip
     """Serve a request with slow batches. The request is finished even if the client disconnects,
-    as in `_in_slices`. The connection's next request waits until the batches are appended."""
+    as in `_in_slices`. The connection's next request waits for the response."""
     if not context.keeps_frame:
         for append in appends:
             if append.records is not None:

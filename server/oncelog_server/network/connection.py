@@ -12,7 +12,7 @@ from typing import Final, Protocol, cast
 import structlog
 
 from oncelog_protocol.errors import ProtocolError
-from oncelog_server.deferred import Deferred, Order
+from oncelog_server.deferred import Deferred
 from oncelog_server.network.admission import Admission
 from oncelog_server.network.connection_handshake import ConnectionHandshake
 from oncelog_server.network.mute import Mute
@@ -396,8 +396,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _owe(self, answer: Deferred[Parts]) -> None:
         self._pending.add(answer)
-        if answer.order is Order.PARKS:
-            answer.on_effect(lambda: self._took_effect(answer))
         answer.on_complete(lambda parts: self._guard(answer, self._answered))
         answer.on_abandon(lambda: self._guard(answer, self._abandoned))
 
@@ -422,18 +420,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._draining:
             if self._pending.is_empty:
                 self._close_written()
-        else:
-            self._resume_later()
-
-    def _took_effect(self, answer: Deferred[Parts]) -> None:
-        """Serve the next requests, although the response is still pending."""
-        self._pending.took_effect(answer)
-        if not self._draining:
-            self._resume_later()
-
-    def _resume_later(self) -> None:
-        """Serve the backlog later, not inside the call that has just changed a response."""
-        if self._pending.parked is None and (self._backlog.waiting_bytes or self._is_paused):
+        elif self._pending.parked is None and (self._backlog.waiting_bytes or self._is_paused):
+            # The backlog is served later, not inside the call that has just completed the response.
             self._loop.call_soon(self._resume)
 
     def _send(self, parts: Parts) -> None:

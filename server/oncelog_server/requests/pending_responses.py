@@ -45,11 +45,6 @@ class PendingResponses:
         if response.order is Order.PARKS or len(self.queue) >= MAX_UNANSWERED:
             self.parked = response
 
-    def took_effect(self, response: Deferred[Parts]) -> None:
-        """Unpark the connection if this response, which is now ORDERED, parks it."""
-        if self.parked is response and len(self.queue) < MAX_UNANSWERED:
-            self.parked = None
-
     def completed(self, response: Deferred[Parts]) -> Parts:
         """Remove and return the responses that leave now, because `response` is complete:
         `response` alone, or those that are next in order."""

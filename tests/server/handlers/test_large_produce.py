@@ -28,7 +28,7 @@ from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.deferred import Deferred, Order
 from oncelog_server.handlers import end_txn, init_producer_id, produce
-from oncelog_server.requests.response import EncodedResponse, Parts
+from oncelog_server.requests.response import EncodedResponse
 from oncelog_server.requests.session import Session
 from oncelog_server.security.resources import ANONYMOUS
 from oncelog_server.slices import SMALL
@@ -87,11 +87,6 @@ async def response_of(response: EncodedResponse, version: int = 9) -> ProduceRes
     assert response.order is Order.PARKS, (
         "an ordered response would let the connection's next request append before this one"
     )
-    return await decoded(response, version)
-
-
-async def decoded(response: Deferred[Parts], version: int = 9) -> ProduceResponse:
-    """Wait for a response, and return it decoded."""
     ready = asyncio.Event()
     response.on_complete(lambda _: ready.set())
     response.on_abandon(ready.set)

@@ -234,33 +234,6 @@ async def test_after_an_ordered_wait_the_next_request_is_served_but_does_not_ove
     await session.expect(b"first;second;now;")
 
 
-async def test_the_next_request_is_served_once_a_parked_request_takes_effect(
-    session: Session,
-) -> None:
-    session.send(b"now 1", b"later", b"now 2", b"now 3")
-    await session.expect(b"now 1;")
-    await session.until(lambda: len(session.server.served) == 2)
-    (parked,) = session.server.waiting
-    parked.take_effect()
-    await session.until(lambda: len(session.server.served) == 4)
-    parked.complete([b"done;"])
-    await session.expect(b"done;now 2;now 3;")
-
-
-async def test_a_drained_connection_serves_no_request_after_one_that_takes_effect(
-    session: Session,
-) -> None:
-    session.send(b"later", b"now")
-    await session.until(lambda: len(session.server.served) == 1)
-    (parked,) = session.server.waiting
-    session.server.opened[0].drain()
-    parked.take_effect()
-    parked.complete([b"done;"])
-    await session.expect(b"done;")
-    await session.expect_end()
-    assert session.server.served == [b"later"]
-
-
 async def test_requests_behind_several_parked_requests_all_get_responses(session: Session) -> None:
     session.send(*[b"later", b"now 1"] * 5)
     waiting = session.server.waiting

@@ -24,7 +24,7 @@ from oncelog_protocol.records.record import NewRecord
 from oncelog_server.broker import Broker
 from oncelog_server.clock import Clock
 from oncelog_server.cluster.topics import NewTopic
-from oncelog_server.deferred import Deferred, Order
+from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import end_txn
 from oncelog_server.log.record_rules import STEP_RECORDS
 from oncelog_server.log.validation import BatchRules, PreparedBatch
@@ -40,7 +40,6 @@ from tests.server.handlers.nodes import DEADLINE_S, ask
 from tests.server.handlers.test_large_produce import (
     ADDING,
     codes,
-    decoded,
     framed,
     identity,
     response_of,
@@ -186,26 +185,6 @@ async def test_a_slow_produce_is_appended_if_its_client_disconnects(broker: Brok
         while end(broker) == 0:  # noqa: ASYNC110 - waits for turns of the loop
             await asyncio.sleep(0)
     assert end(broker) == RECORDS
-
-
-@pytest.mark.parametrize("partitions", [1, PARTITIONS])
-async def test_the_next_request_waits_for_the_append_of_a_slow_produce_not_for_its_commit(
-    broker: Broker, partitions: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    partition = broker.partitions.require("slow", 0)
-    partition.reconfigure(replace(partition.config, flush_messages=1))
-    flush = partition._request_flush
-    monkeypatch.setattr(partition, "_request_flush", lambda _: None)
-    response = serve(broker, request(partitions=partitions))
-    assert isinstance(response, Deferred)
-    assert response.order is Order.PARKS
-    async with asyncio.timeout(DEADLINE_S):
-        while response.order is Order.PARKS:  # noqa: ASYNC110 - waits for turns of the loop
-            await asyncio.sleep(0)
-    assert end(broker) == RECORDS
-    assert not response.done
-    flush(partition)
-    assert codes(await decoded(response)) == {0}
 
 
 async def test_a_partition_may_go_during_a_slow_produce(broker: Broker) -> None:

@@ -42,35 +42,6 @@ def test_a_response_parks_the_connection_until_it_is_complete_unless_it_is_order
     assert pending.parked is None
 
 
-def test_a_response_that_takes_effect_parks_no_longer_and_keeps_its_place() -> None:
-    pending = PendingResponses()
-    parked = _added(pending, Order.PARKS)
-    pending.took_effect(parked)
-    assert pending.parked is None
-    last = _added(pending)
-    last.complete([b"last"])
-    assert pending.completed(last) == []
-    parked.complete([b"first"])
-    assert pending.completed(parked) == [b"first", b"last"]
-
-
-def test_only_the_response_that_parks_can_unpark() -> None:
-    pending = PendingResponses()
-    ordered = _added(pending)
-    parked = _added(pending, Order.PARKS)
-    pending.took_effect(ordered)
-    assert pending.parked is parked
-
-
-def test_a_response_that_takes_effect_behind_many_others_parks_until_it_is_complete() -> None:
-    pending = PendingResponses()
-    for _ in range(MAX_UNANSWERED - 1):
-        _added(pending)
-    last = _added(pending, Order.PARKS)
-    pending.took_effect(last)
-    assert pending.parked is last
-
-
 def test_many_ordered_responses_park_the_connection_too() -> None:
     pending = PendingResponses()
     for _ in range(MAX_UNANSWERED - 1):
