@@ -106,6 +106,8 @@ class Connection(asyncio.BufferedProtocol):
         # closes after the backlog.
         self._ended = False
         self._draining = False
+        # True if `_resume` is due in the next turn of the loop.
+        self._resumes_soon = False
         self.last_active_ms = 0
         # True if bytes were read since `last_active_ms` was set. With this flag, a read need not
         # read the clock.
@@ -326,14 +328,16 @@ class Connection(asyncio.BufferedProtocol):
                     if pending.parked is not None or self._write_paused:
                         break
                 elif answer is not None:
-                    pending.queue.append(answer)
+                    pending.add_complete(answer)
+                    if pending.parked is not None:
+                        break
                 if self._write_paused:
                     break
                 left -= 1
                 if monotonic_ms() >= ends_ms or (
                     not left % _COUNTED and (not left or sum(map(len, ready)) > TURN_BYTES)
                 ):
-                    self._loop.call_soon(self._resume)
+                    self._resume_soon()
                     break
         finally:
             if ready:
@@ -371,8 +375,15 @@ class Connection(asyncio.BufferedProtocol):
         if self._backlog.waiting_bytes > BACKLOG_BYTES:
             self._pause_reading()
 
+    def _resume_soon(self) -> None:
+        """Call `_resume` in the next turn of the loop, once: each call is a whole turn."""
+        if not self._resumes_soon:
+            self._resumes_soon = True
+            self._loop.call_soon(self._resume)
+
     def _resume(self) -> None:
         """Serve the backlog, then read from the socket again."""
+        self._resumes_soon = False
         if self._pending.parked is not None or self._write_paused or self._draining:
             return
         if self._backlog.waiting_bytes:
@@ -422,7 +433,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._close_written()
         elif self._pending.parked is None and (self._backlog.waiting_bytes or self._is_paused):
             # The backlog is served later, not inside the call that has just completed the response.
-            self._loop.call_soon(self._resume)
+            self._resume_soon()
 
     def _send(self, parts: Parts) -> None:
         if parts and self._outbox is not None:

@@ -8,8 +8,8 @@ from typing import Final
 from oncelog_server.deferred import Deferred, Order
 from oncelog_server.requests.response import Parts
 
-# Maximum number of requests of one connection that have taken effect and wait for their responses.
-# Kafka's clients have at most five requests in flight.
+# Maximum number of responses of one connection that wait in order, pending or complete. Kafka's
+# clients have at most five requests in flight.
 MAX_UNANSWERED: Final = 16
 # Maximum number of requests of one connection with responses that leave in any order. Brokers have
 # no more calls in flight (`links/coordinator_calls.py`).
@@ -44,6 +44,14 @@ class PendingResponses:
         self.queue.append(response)
         if response.order is Order.PARKS or len(self.queue) >= MAX_UNANSWERED:
             self.parked = response
+
+    def add_complete(self, parts: Parts) -> None:
+        """Add a complete response behind pending ones. Too many of them park the connection until
+        the oldest pending response is complete."""
+        self.queue.append(parts)
+        oldest = self.queue[0]
+        if len(self.queue) >= MAX_UNANSWERED and isinstance(oldest, Deferred):
+            self.parked = oldest
 
     def completed(self, response: Deferred[Parts]) -> Parts:
         """Remove and return the responses that leave now, because `response` is complete:

@@ -34,6 +34,7 @@ from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.requests.frame_reader import SharedBuffer
+from oncelog_server.requests.pending_responses import MAX_UNANSWERED
 from oncelog_server.requests.response import EncodedResponse, Parts, RequestFailed
 from oncelog_server.requests.session import Session as ClientSession
 from oncelog_server.security.protocols import SecurityProtocol
@@ -347,6 +348,34 @@ async def test_h67_a_turn_of_a_connection_is_limited_in_requests_and_time(
         served.append(len(session.server.served))
     assert max(after - before for before, after in pairwise(served)) == of_a_turn
     await session.expect((kind + b";") * count)
+
+
+async def test_h67_completed_responses_lengthen_no_turn(session: Session) -> None:
+    """Both responses would let the rest of the requests be served, in a turn of its own."""
+    count = 4 * TURN_REQUESTS
+    session.send(b"ordered", b"ordered")
+    session.writer.write((len(b"none").to_bytes(4, "big") + b"none") * count)
+    await session.until(lambda: len(session.server.served) > 2)
+    for response in session.server.waiting:
+        response.complete([b"done;"])
+    served = [len(session.server.served)]
+    while served[-1] < count:
+        await asyncio.sleep(0)
+        served.append(len(session.server.served))
+    assert max(after - before for before, after in pairwise(served)) == TURN_REQUESTS
+    await session.expect(b"done;done;")
+
+
+async def test_n4_few_responses_wait_behind_a_pending_one(session: Session) -> None:
+    """A client may send very many requests behind one with a pending response. Their responses
+    must not pile up in memory."""
+    count = 4 * MAX_UNANSWERED
+    session.send(b"ordered", *[b"now"] * count)
+    await session.until(lambda: len(session.server.served) >= MAX_UNANSWERED)
+    await asyncio.sleep(0)
+    assert len(session.server.served) == MAX_UNANSWERED
+    session.server.waiting[0].complete([b"done;"])
+    await session.expect(b"done;" + b"now;" * count)
 
 
 async def test_drain_sends_the_responses_of_all_requests_then_closes(session: Session) -> None:

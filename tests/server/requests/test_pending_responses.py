@@ -51,6 +51,18 @@ def test_many_ordered_responses_park_the_connection_too() -> None:
     assert pending.parked is last
 
 
+def test_many_complete_responses_behind_a_pending_one_park_until_it_is_complete() -> None:
+    pending = PendingResponses()
+    oldest = _added(pending)
+    for number in range(MAX_UNANSWERED - 1):
+        assert pending.parked is None
+        pending.add_complete([b"%d" % number])
+    assert pending.parked is oldest
+    oldest.complete([b"oldest"])
+    assert len(pending.completed(oldest)) == MAX_UNANSWERED
+    assert pending.parked is None
+
+
 def test_a_free_response_leaves_when_it_is_complete_and_holds_no_other_back() -> None:
     pending = PendingResponses()
     ordered, first, second = (
