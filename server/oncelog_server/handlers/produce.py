@@ -185,6 +185,7 @@ def _in_slices(
             for _, of_topic in topics:
                 _close_on_error(of_topic)
             return None
+        _forget_data(topics)
         all_of: list[None] | Deferred[list[None]] = gather(waits)
         return then(all_of, lambda _: _response_in_steps(services, context, topics))
 
@@ -361,7 +362,15 @@ def _response_after(
 ) -> Answered | Deferred[Answered]:
     """Return the response when `committed` completes. The lambda is not in `handle`, because it
     would make the local variables of every request slower."""
+    _forget_data(topics)
     return then(committed, lambda _: _response(services, context, topics))
+
+
+def _forget_data(topics: list[Topic]) -> None:
+    """Forget the decoded partitions, which refer to the bytes of the request. A response that waits
+    for the commit would keep them in memory."""
+    for topic, _ in topics:
+        topic.partition_data = []
 
 
 def _response(

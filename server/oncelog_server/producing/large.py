@@ -10,7 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from oncelog_server.deferred import Deferred
-from oncelog_server.producing.produce import NONE, PartitionAppend, Produce, TransactionAnswer
+from oncelog_server.producing.produce import (
+    NONE,
+    PartitionAppend,
+    Produce,
+    TransactionAnswer,
+    forget_records,
+)
 from oncelog_server.slices import Steps
 from oncelog_server.transaction.results import TransactionResult
 
@@ -78,8 +84,11 @@ class LargeProduce:
                     yield
         waits = []
         for start in range(0, len(self._appends), PART):
-            later = self._part(self._appends[start : start + PART]).run()
+            some = self._appends[start : start + PART]
+            later = self._part(some).run()
             if later is not None:
                 waits.append(later)
+            else:
+                forget_records(some)
             yield
         return waits

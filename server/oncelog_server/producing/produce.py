@@ -96,6 +96,13 @@ def transactional_of(appends: Iterable[PartitionAppend]) -> list[PartitionAppend
     ]
 
 
+def forget_records(appends: Iterable[PartitionAppend]) -> None:
+    """Forget the bytes of the batches, which are appended or refused. A wait for the commit would
+    keep the whole request in memory."""
+    for append in appends:
+        append.records = None
+
+
 class _Tried(msgspec.Struct):
     """The requests to the coordinator so far. `since_ms`: the time of the first one."""
 
@@ -323,6 +330,7 @@ class Produce(msgspec.Struct, eq=False):
                     uncommitted.append(append)
         if not uncommitted:
             return None
+        forget_records(self.appends)
         return _AllCommitted(uncommitted, self.timeout_ms, self.timers).done
 
 
