@@ -148,7 +148,9 @@ def was_written(data: bytes, position: int) -> bool:
     """Return True if `data` was once written completely, although `data` is no valid batch. A lost
     write would have left zeros, either in all of the header after the length, where the magic byte
     is 2, or in a whole sector. `position` is the place of `data` in the file."""
-    if not any(data[_BEFORE_LENGTH:_HEADER]):
+    if not any(data[:_HEADER]):
+        return False
+    if len(data) >= _HEADER and not any(data[_BEFORE_LENGTH:_HEADER]):
         return False
     first = -position % _SECTOR
     sectors = range(first, len(data) - _SECTOR + 1, _SECTOR)

@@ -238,7 +238,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def delay(self, now_ms: int) -> str | None:
         """Return the reason if an incomplete frame or the authentication takes too long, else None.
-        The caller calls this method every few seconds."""
+        The caller calls this method at least every few seconds."""
         if self._handshake is not None and self._handshake.is_late(now_ms):
             return "the client did not authenticate in time"
         if self._reading is not None and self._reading.is_late(now_ms):

@@ -66,8 +66,9 @@ class Reading:
         self._deadline.started_ms = None
 
     def is_late(self, now_ms: int) -> bool:
-        """Return True if an incomplete frame is too slow. The caller calls this method every few
-        seconds. Bytes below the mark arrive after the call, so a slow client is not late."""
+        """Return True if an incomplete frame is too slow. The caller calls this method at least
+        every few seconds. Bytes below the mark arrive after the call, so a slow client is not
+        late."""
         if self._mark is not None:
             self._mark.lower()
         return self._deadline.is_late(self._frames.arrived_bytes, now_ms)

@@ -267,7 +267,9 @@ class Produce(msgspec.Struct, eq=False):
         elif self.adds_partitions:
             for append in unknown:
                 _check_begins_at_zero(append)
-        return self._append_all()
+        later = self._append_all()
+        forget_records(self.appends)
+        return later
 
     def refuse_added(self, append: PartitionAppend, result: TransactionResult) -> None:
         """Refuse an append, because the coordinator did not add or verify its partition."""

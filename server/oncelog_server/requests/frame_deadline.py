@@ -25,7 +25,7 @@ class FrameDeadline:
 
     def is_late(self, arrived_bytes: int, now_ms: int) -> bool:
         """Return True if an incomplete frame with this number of arrived bytes is too slow. The
-        caller calls this method every few seconds."""
+        caller calls this method at least every few seconds."""
         started_ms = self.started_ms
         if started_ms is None:
             return False

@@ -49,8 +49,9 @@ class PendingResponses:
         """Add a complete response behind pending ones. Too many of them park the connection until
         the oldest pending response is complete."""
         self.queue.append(parts)
-        oldest = self.queue[0]
-        if len(self.queue) >= MAX_UNANSWERED and isinstance(oldest, Deferred):
+        if len(self.queue) >= MAX_UNANSWERED:
+            oldest = self.queue[0]
+            assert isinstance(oldest, Deferred)  # complete ones at the front have left
             self.parked = oldest
 
     def completed(self, response: Deferred[Parts]) -> Parts:

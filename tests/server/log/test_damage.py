@@ -295,6 +295,8 @@ def test_a_sector_that_was_never_written_is_no_damage() -> None:
     assert not was_written(bytes(61) + b"x" * 2000, 7)
     assert not was_written(b"h" * 12 + bytes(49) + b"x" * 2000, 7)
     assert was_written(b"h" * 12 + bytes(48) + b"x" * 2000, 7)
+    assert was_written(b"h", 7), "no whole header"
+    assert was_written(b"h" * 12 + bytes(48), 7), "no whole header"
 
 
 def test_the_next_start_accepts_what_recovery_has_cut_off() -> None:

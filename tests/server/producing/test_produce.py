@@ -279,15 +279,18 @@ def test_a_parked_batch_is_copied_and_appended_when_the_coordinator_has_responde
     (record,) = read_all(broker.partitions[0]._log)
     assert record.key == b"k0"
     assert len(broker.partitions[0].guards) == 0
+    assert [append.records for append in appends] == [None, None], "no bytes stay in memory"
 
 
 def test_with_flush_on_ack_a_parked_batch_waits_for_the_coordinator_and_the_disk() -> None:
     answer: Deferred[TransactionResult] = Deferred()
     broker = Broker(flush_on_ack=True, answer=answer)
-    _, later = broker.produce(transactional())
+    (append,), later = broker.produce(transactional())
     assert later is not None
+    assert append.records is not None
     answer.complete(SUCCESS)
     assert (broker.ends[0], later.done) == (1, False)
+    assert append.records is None
     broker.files.settle()
     assert later.done
 
