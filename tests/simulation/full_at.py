@@ -52,6 +52,9 @@ HEALED_WITHIN_US: Final = 5_000_000
 CHECKED_EVERY_US: Final = 100_000
 # Work that succeeds leaves its unfinished file for two syncs at most: 0.9 s on the slowest disk.
 UNFINISHED_FOR_US: Final = 1_000_000
+# Refused compactions that the cleaner has taken up by then, must have ended within this time. Their
+# passes come one after the other, and each swap of a segment waits for a few syncs.
+COMPACTED_WITHIN_US: Final = 60_000_000
 
 
 def draw_kinds(rng: Random) -> tuple[str, ...]:
@@ -96,6 +99,7 @@ class Healing:
         self._errors = world.node.disk.other_failures
         self._pauses = world.inflicted["pause"]
         self._until_us = world.loop.now_us + HEALED_WITHIN_US
+        self._compacted_until_us = world.loop.now_us + COMPACTED_WITHIN_US
         # The time in us at which each file of unfinished work was first seen. A new file of the
         # same path has another inode.
         self._unfinished: dict[tuple[str, Inode], int] = {}
@@ -139,12 +143,15 @@ class Healing:
             for path, since_us in sorted(since.items())
             if now_us - since_us > UNFINISHED_FOR_US
         ]
+        compacting = sorted(compactions_taken_up(node.broker))
+        if now_us >= self._compacted_until_us:
+            left += [f"{name} does not end" for name in compacting]
         if left:
             self._world.violate(
                 f"not healed, although the disk has had space for 5 s: {'; '.join(left)}"
             )
             return False
-        return bool(since)
+        return bool(since or compacting)
 
     @property
     def concerns(self) -> bool:
@@ -165,11 +172,10 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
     """Return all findings: offline and failed partitions, refused work, superfluous and missing
     directories, and partitions of internal topics without a coordinator."""
     found = [f"{name} is offline: {why}" for name, why in broker.partitions.offline().items()]
-    # The refused work of a compaction stays listed until its pass ends, which may take long.
-    cleaner = broker._late_cleaner.cleaner
-    running = None if cleaner is None else cleaner._pass
-    compacting = "" if running is None else f"compaction of {running._partition.topic_partition}"
-    found += [f"refused work: {name}" for name in broker._refused_work._work if name != compacting]
+    taken_up = compactions_taken_up(broker)
+    found += [
+        f"refused work: {name}" for name in broker._refused_work._work if name not in taken_up
+    ]
     for partition in broker.partitions:
         if partition.failure is not None:
             found.append(f"{partition.topic_partition} has failed: {partition.failure}")
@@ -202,6 +208,16 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
         asked = {partition.partition for partition in partitions}
         found += [f"{name}-{index} has no coordinator" for index in sorted(asked - led)]
     return found
+
+
+def compactions_taken_up(broker: Broker) -> set[str]:
+    """Return the names of the refused compactions that run, or that wait for the end of the running
+    pass after a successful probe of the disk. They stay listed as refused work until they end."""
+    cleaner = broker._late_cleaner.cleaner
+    if cleaner is None or cleaner._pass is None:
+        return set()
+    names = {cleaner._pass._partition.topic_partition, *cleaner._probed}
+    return {f"compaction of {name}" for name in names} & broker._refused_work._work.keys()
 
 
 def unfinished_files(broker: Broker, disk: SimDisk) -> Iterator[tuple[str, Inode]]:

@@ -1,5 +1,6 @@
-"""A file of unfinished work is a violation if it stays too long after a full disk has space again.
-A file of work in progress is no violation."""
+"""A file of unfinished work, or a refused compaction, is a violation if it stays too long after a
+full disk has space again. Work in progress is no violation, nor is a compaction that waits for
+another."""
 
 from __future__ import annotations
 
@@ -7,8 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from oncelog_server.cleaning.cleaner import LogCleaner
+from oncelog_server.log.cleaner.job import CleanerStats
+from oncelog_server.partition.partition import Partition
+from oncelog_server.topic_partition import TopicPartition
 from tests.simulation.fault import Fault
-from tests.simulation.full_at import HEALED_WITHIN_US
+from tests.simulation.full_at import HEALED_WITHIN_US, full_for
 from tests.simulation.run import run_world
 from tests.simulation.test_situations import ONE_WRITER, SEED
 from tests.simulation.world import World
@@ -85,3 +90,76 @@ def test_a_file_that_stays_too_long_is_a_violation(times_ms: tuple[int, ...]) ->
 )
 def test_a_file_of_work_in_progress_is_no_violation(times_ms: tuple[int, ...]) -> None:
     assert not run_world(SEED, ONE_WRITER, FULL, kind=leaving(*times_ms)).violations
+
+
+# --- compactions that wait for one another
+
+
+class SlowCompactions(World):
+    """A world in which the disk refuses every compaction until all clients have ended. After that,
+    each sync takes 30 ms, and each log has many segments."""
+
+    async def _create_topics(self) -> None:
+        await super()._create_topics()
+        self.node.disk.weather.full_for = full_for(("compaction",))
+
+    def heal(self) -> None:
+        if self.is_healed:
+            return
+        assert len(self.node.broker._refused_work) == TRANSACTION_LOGS
+        super().heal()
+        self.node.disk.weather.sync_us = (30 * MS, 30 * MS)
+
+
+TRANSACTION_LOGS = ONE_WRITER.transaction_partitions
+MANY_SEGMENTS = replace(
+    ONE_WRITER,
+    segment_bytes=400,
+    cleaner_backoff_ms=50,
+    cleanable_ratio=0.05,
+    transactions=40,
+    workloads={"append": 4},
+)
+
+
+def run_compactions() -> list[str]:
+    return run_world(SEED, MANY_SEGMENTS, FULL, kind=SlowCompactions).violations
+
+
+def test_a_compaction_that_waits_for_another_is_no_violation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended_us: list[int] = []
+    passed = LogCleaner.passed
+
+    def noting(self: LogCleaner, partition: Partition, done: CleanerStats | None) -> None:
+        ended_us.append(self._clock.monotonic_ms() * MS)
+        passed(self, partition, done)
+
+    monkeypatch.setattr(LogCleaner, "passed", noting)
+    assert not run_compactions()
+    first_us, second_us = ended_us[:TRANSACTION_LOGS]
+    assert second_us - first_us > HEALED_WITHIN_US
+
+
+def test_a_compaction_that_does_not_end_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LogCleaner, "passed", lambda self, partition, done: None)
+    (violation,) = run_compactions()
+    assert violation.endswith(
+        "compaction of __transaction_state-0 does not end;"
+        " compaction of __transaction_state-1 does not end"
+    )
+
+
+def test_a_compaction_that_is_not_tried_again_is_a_violation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(self: LogCleaner, name: TopicPartition) -> None:
+        raise self._refused[name][0]
+
+    monkeypatch.setattr(LogCleaner, "_retry", refused)
+    (violation,) = run_compactions()
+    assert violation.endswith(
+        "refused work: compaction of __transaction_state-0;"
+        " refused work: compaction of __transaction_state-1"
+    )

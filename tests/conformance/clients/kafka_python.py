@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
@@ -12,7 +13,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import KafkaError
-from kafka.net import KafkaNetSocket
+from kafka.net import KafkaNetSocket, KafkaSSLTransport
 from kafka.structs import OffsetAndMetadata
 
 from tests.conformance.clients.interface import (
@@ -31,11 +32,15 @@ _ASSIGNORS = {
 _FENCED = {"ProducerFencedError", "InvalidProducerEpochError", "FencedInstanceIdError"}
 
 
+# kafka-python 3.0.12 leaves a socket open if the client is closed while it connects, or while the
+# transport has unsent requests. The next garbage collection would fail a test with a
+# ResourceWarning, so these classes replace the finalizer that warns.
 class _ClosedAtLast(socket.socket):
-    """kafka-python 3.0.12 leaves a socket open if the client is closed while it connects, or while
-    the transport has unsent requests. The next garbage collection would fail a test with a
-    ResourceWarning, so this class replaces the finalizer that warns."""
+    def __del__(self) -> None:
+        self.close()
 
+
+class _SecuredClosedAtLast(ssl.SSLSocket):
     def __del__(self) -> None:
         self.close()
 
@@ -44,6 +49,14 @@ def _socket(_: Any, family: int, sock_type: int, proto: int) -> socket.socket:
     return _ClosedAtLast(family, sock_type, proto)
 
 
+def _ssl_context(config: Mapping[str, Any]) -> ssl.SSLContext:
+    context: ssl.SSLContext = _build_ssl_context(config)
+    context.sslsocket_class = _SecuredClosedAtLast
+    return context
+
+
+_build_ssl_context = KafkaSSLTransport._build_ssl_context
+KafkaSSLTransport._build_ssl_context = staticmethod(_ssl_context)
 KafkaNetSocket.socket = _socket
 
 
