@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-import random
-import socket
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
+from oncelog.testing.ports import reserve_ports
 from tests.cluster.reading import CALL_S
 from tests.harness.broker import Oncelog
 from tests.harness.processes import children, command, is_alive
 from tests.harness.waiting import wait_until
 
 COUNT: Final = 3
-# Below the ports that the system gives to connections.
-PORTS: Final = range(20_000, 32_000)
 
 
 class Machine(Oncelog):
@@ -31,7 +27,7 @@ class Machine(Oncelog):
             {"group.initial.rebalance.delay.ms": "0", "num.partitions": "3", **(settings or {})},
             preloaded=False,
         )
-        self.port = free_range(COUNT)
+        self.port = reserve_ports(self, COUNT)
         self.run(COUNT)
 
     def run(self, count: int) -> None:
@@ -73,21 +69,6 @@ class Machine(Oncelog):
             return len(metadata.brokers) == COUNT and all(row.leader > 0 for row in rows)
 
         wait_until(are_led, "all partitions have leaders")
-
-
-def free_range(count: int) -> int:
-    """Return the first of `count` free ports that follow each other."""
-    while True:
-        first = random.choice(PORTS[: -count or None])
-        with ExitStack() as opened:
-            try:
-                for port in range(first, first + count):
-                    found = opened.enter_context(socket.socket())
-                    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    found.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first
 
 
 def exit_all(pids: Mapping[int, int]) -> None:

@@ -156,9 +156,7 @@ def test_the_brokers_end_with_the_process_that_started_them(machine: Machine) ->
 
 def test_a_broker_that_cannot_start_stops_all_of_them(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
-    with socket.socket() as taken:
-        taken.bind((machine.host, machine.port + 1))
-        taken.listen()
+    with socket.create_server((machine.host, machine.port + 1)):
         process = machine.spawn()
         assert process.wait(CALL_S) == 1
     assert f"{machine.port + 1}" in machine.log.read_text()

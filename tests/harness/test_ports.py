@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import gc
 import socket
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
 
-from oncelog.testing.ports import LATE, reserve_port
+from oncelog.testing import ports
+from oncelog.testing.ports import LATE, reserve_port, reserve_ports
 from tests.harness.broker import Oncelog
 from tests.harness.driving import answers
 
@@ -49,6 +51,30 @@ def test_a_port_stays_reserved_for_a_while_after_its_owner_has_ended() -> None:
         reserve_port(Owner())
     gc.collect()
     assert is_free(port)
+
+
+def test_reserved_ports_follow_each_other_and_are_all_reserved() -> None:
+    owners = [Owner() for _ in range(30)]
+    ranges = [range(first, first + 3) for first in (reserve_ports(owner, 3) for owner in owners)]
+    reserved = [port for ports_of_one in ranges for port in ports_of_one]
+    assert len(set(reserved)) == len(reserved)
+    assert not any(map(is_free, reserved))
+
+
+def test_a_range_with_a_reserved_port_is_not_reserved_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    owner = Owner()
+    reserved = reserve_port(owner)
+    picked = chain([reserved - 1], repeat(0))
+    bound = ports._bound
+
+    def picking(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+        return bound(family, host, port or next(picked))
+
+    monkeypatch.setattr(ports, "_bound", picking)
+    first = reserve_ports(owner, 2)
+    assert reserved not in (first, first + 1)
 
 
 def leave_behind(count: int, address: str) -> None:

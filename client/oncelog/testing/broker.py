@@ -19,7 +19,7 @@ from typing import Final, Protocol, Self
 
 from oncelog.testing.clock import Clock
 from oncelog.testing.faults import Faults
-from oncelog.testing.ports import reserve_port
+from oncelog.testing.ports import reserve_ports
 from oncelog_client.core.arguments import mapping
 
 PROGRAM: Final = (sys.executable, "-m", "oncelog_server")
@@ -119,6 +119,12 @@ class BrokerProcess:
     def _address_arguments(self) -> list[str]:
         return ["--port", str(self.port)]
 
+    def _port_count(self) -> int:
+        """Return the number of brokers in this process. Their ports follow each other."""
+        brokers = self._settings.get("oncelog.brokers", "1")
+        # `oncelog serve` refuses every other value.
+        return int(brokers) if re.fullmatch("[1-9][0-9]?", brokers) else 1
+
     def fail_at(self, point: str | None) -> None:
         """Make later processes kill themselves at `name[:n]`, a fail point of the broker. None
         removes the fail point."""
@@ -161,7 +167,7 @@ class BrokerProcess:
 
         Raises BrokerFailed if the process ends before that, or prints no address in `timeout_s`.
         """
-        self.port = self.port or reserve_port(self)
+        self.port = self.port or reserve_ports(self, self._port_count())
         process = self.spawn()
         deadline = time.monotonic() + timeout_s
         while (said := _START_LINE.search(self.output.read_text())) is None:

@@ -7,6 +7,8 @@ import os
 import socket
 import weakref
 from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Final
 
 # The ports of this many former owners stay reserved. A client may outlive its broker (Spark keeps
@@ -33,20 +35,28 @@ def reserve_port(owner: object) -> int:
     server that names the port and sets SO_REUSEADDR may listen on it, repeatedly. With a bind on
     one address only, the system could give the port to a client socket on another address. Up to a
     minute after its close, such a socket would keep a broker from listening on all addresses."""
+    return reserve_ports(owner, 1)
+
+
+def reserve_ports(owner: object, count: int) -> int:
+    """Return the first of `count` ports that follow each other. Each is reserved as by
+    `reserve_port`."""
     for _ in range(TRIES):
-        held = [_bound(socket.AF_INET, "", 0)]
-        port = int(held[0].getsockname()[1])
-        try:
-            held.append(_bound(socket.AF_INET6, "::", port))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:  # a program has this port for IPv6 only
-                held[0].close()
-                continue
-            if error.errno not in NO_IPV6:
-                raise
-        weakref.finalize(owner, _let_go, [holder.detach() for holder in held])
-        return port
-    raise OSError(errno.EADDRINUSE, f"no port is free for both IPv4 and IPv6, in {TRIES} tries")
+        with ExitStack() as tried:
+            held: list[socket.socket] = []
+            try:
+                held.extend(map(tried.enter_context, _holders(0)))
+                first = int(held[0].getsockname()[1])
+                for port in range(first + 1, first + count):
+                    held.extend(map(tried.enter_context, _holders(port)))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                continue  # a program has one of the ports, perhaps for IPv6 only
+            weakref.finalize(owner, _let_go, [holder.detach() for holder in held])
+            return first
+    ports = "port is" if count == 1 else f"{count} ports that follow each other are"
+    raise OSError(errno.EADDRINUSE, f"no {ports} free for both IPv4 and IPv6, in {TRIES} tries")
 
 
 def passing_socket(address: str) -> socket.socket:
@@ -66,13 +76,28 @@ def free_ports(count: int) -> list[int]:
     return [reserve_port(free_ports) for _ in range(count)]
 
 
+def _holders(port: int) -> Iterator[socket.socket]:
+    """Yield the sockets that reserve a port: one for IPv4, and one for IPv6 if this machine has it.
+    With 0 the system picks the port."""
+    holder = _bound(socket.AF_INET, "", port)
+    yield holder
+    try:
+        also = _bound(socket.AF_INET6, "::", holder.getsockname()[1])
+    except OSError as error:
+        if error.errno in NO_IPV6:
+            return
+        raise
+    yield also
+
+
 def _bound(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
     holder = socket.socket(family)
     try:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family is socket.AF_INET6:
             holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         holder.bind((host, port))
+        # Only after the bind, because before it this option would let two owners have one port.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     except OSError:
         holder.close()
         raise
