@@ -127,7 +127,7 @@ def _ask_over_tls(plain: Plain) -> Condition:
 
     try:
         return _exchange(Secured(plain))
-    except _ssl.SSLEOFError:
+    except (_ssl.SSLEOFError, _ssl.SSLZeroReturnError):  # by the version of Python
         raise NoResponse(_CLOSED) from None
     except _ssl.SSLError as error:
         if error.reason not in _DEMANDS_CERTIFICATE:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.harness.repository import ROOT, tracked
 
@@ -46,8 +46,10 @@ def build(project: Path, target: str, folder: Path) -> Path:
 
 def unpacked(sdist: Path, folder: Path) -> Path:
     """Unpack an sdist. Return its only folder."""
+    # Python 3.11 has filters from 3.11.4 on.
+    filters: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder, **filters)
     (top,) = folder.iterdir()
     return top
 

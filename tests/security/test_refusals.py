@@ -126,7 +126,7 @@ def tls(listener: str, context: Callable[[World], ssl.SSLContext], world: World)
     try:
         with SecuredWire(world.broker.address_of(listener), context(world)) as wire:
             wire.call(MetadataRequest(topics=None), 9)
-    except (ConnectionError, Closed, ssl.SSLEOFError):
+    except (ConnectionError, Closed, ssl.SSLEOFError, ssl.SSLZeroReturnError):
         return "closed", ""
     except ssl.SSLError as error:
         return type(error).__name__, error.reason

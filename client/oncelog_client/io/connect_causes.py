@@ -94,8 +94,10 @@ def tls_failure(address: Address, error: BaseException | None) -> ConnectFailure
     import ssl
 
     # The peer has closed the connection. An event loop raises ConnectionResetError without a
-    # number, a blocking socket SSLEOFError.
-    if isinstance(error, ConnectionResetError | ConnectionAbortedError | ssl.SSLEOFError):
+    # number, a blocking socket SSLEOFError, and with early versions of Python 3.11
+    # SSLZeroReturnError.
+    closed = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, ConnectionAbortedError)
+    if isinstance(error, closed):
         return ConnectFailure(address, ConnectCause.CLOSED, _CLOSED_DURING_TLS)
     return _of_openssl(address, error) if isinstance(error, ssl.SSLError) else None
 

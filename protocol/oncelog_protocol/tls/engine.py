@@ -180,7 +180,7 @@ class TlsEngine:
             while written < size:
                 # A call may take a part of the data: whole records of at most 16 KiB.
                 written += self._tls.write(memoryview(data)[written:] if written else data)
-        except ssl.SSLEOFError:
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             pass  # OpenSSL no longer encrypts. `peer_closed` makes the caller close the connection.
         except ssl.SSLError as error:
             self._fail(self._reason_of(error))

@@ -66,8 +66,7 @@ def alter_broker(
     found = image.broker_config(name)
     before = found.settings
     try:
-        topics = {topic.name: topic.settings for topic in image.topics.values()}
-        check_change(settings, own, _layers(image, name, own), topics)
+        check_change(settings, own, _layers(image, name, own))
         here = (settings.dynamic, own) if name == ALL_BROKERS else _layers(image, name, own)[0]
         check_steps(settings, (settings.dynamic, settings.dynamic_defaults), here)
     except InvalidValue as error:

@@ -4,6 +4,8 @@ ReplicationControlManager.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from oncelog_protocol.errors import ErrorCode
@@ -35,6 +37,15 @@ class NewPartitions(msgspec.Struct, frozen=True):
     topic: str
     count: int
     assignments: tuple[Assignment, ...] | None = None
+
+
+def check_additions(image: ClusterImage, topics: Sequence[NewPartitions]) -> None:
+    """Raise Refused if all topics of a request together would get too many new partitions. As in
+    Kafka, the whole request is refused."""
+    known = ((new.count, image.topics.get(new.topic)) for new in topics)
+    added = (count - len(topic.partitions) for count, topic in known if topic is not None)
+    if sum(max(more, 0) for more in added) > MAX_PARTITIONS_OF_A_REQUEST:
+        raise too_many_in_a_request()
 
 
 def create_partitions(
@@ -75,9 +86,8 @@ def create_partitions(
             f"The topic {new.topic} currently has {count} partition(s); {new.count} would not be "
             "an increase.",
         )
+    check_additions(image, [new])
     added = new.count - count
-    if added > MAX_PARTITIONS_OF_A_REQUEST:
-        raise too_many_in_a_request()
     check_room(partition_count(image), settings, added)
     assignments = _added_assignments(image, topic, new)
     if take is not None:

@@ -5,6 +5,7 @@ Checks, codes and messages are those of Kafka's ConfigurationControlManager (KIP
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final
@@ -140,13 +141,19 @@ def list_after(text: str, alteration: Alteration) -> str:
     entries.
     """
     parts = [part for part in text.split(",") if part]
-    for part in _split(alteration.text or ""):
-        if alteration.operation == AlterOperation.APPEND:
-            if part not in parts:
-                parts.append(part)
-        elif part in parts:
-            parts.remove(part)
-    return ",".join(parts)
+    altered = _split(alteration.text or "")
+    if alteration.operation == AlterOperation.APPEND:
+        present = set(parts)
+        new = [part for part in dict.fromkeys(altered) if part not in present]
+        return ",".join(parts + new)
+    removals = Counter(altered)
+    kept: list[str] = []
+    for part in parts:
+        if removals[part]:
+            removals[part] -= 1
+        else:
+            kept.append(part)
+    return ",".join(kept)
 
 
 def _split(text: str) -> list[str]:

@@ -42,7 +42,7 @@ from oncelog_server.cluster.topic_writes import creating_put, partition_puts, to
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 from oncelog_server.settings.table import InvalidValue
-from oncelog_server.settings.topics import check_names, check_segment_bytes, topic_values
+from oncelog_server.settings.topics import check_names, check_overrides, check_segment_bytes
 
 DEFAULT: Final = -1
 
@@ -219,7 +219,7 @@ def checked_settings(
             raise InvalidValue(f"Null value not supported for topic configs: {names}")
         check_names(given)
         check_segment_bytes(given, before)
-        topic_values(settings, given)
+        check_overrides(settings, given)
     except InvalidValue as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
     return given

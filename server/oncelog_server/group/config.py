@@ -37,6 +37,9 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     # Not in Kafka: maximum work in one slice of the deletion of expired offsets.
     cleanup_records_max: int = 500
     cleanup_groups_max: int = 1_000
+    # Not in Kafka: maximum size of the records of a slice, unless it has a single record. Group ids
+    # may have 32,000 bytes, and a log accepts a batch of up to max.message.bytes.
+    cleanup_bytes_max: int = 16 << 10
 
     @classmethod
     def of(cls, settings: CoordinatorSettings) -> Self:

@@ -324,6 +324,6 @@ EFFECTS: Final[EffectTable[GroupShard]] = {
     ),
     SliceSwept: EffectRow(
         taken=lambda shard, effect: shard._expiry.slice_swept(effect),
-        failed=lambda shard, effect, code: shard._expiry.postpone(effect),
+        failed=lambda shard, effect, code: shard._expiry.failed(effect, code),
     ),
 }

@@ -65,13 +65,13 @@ async def alter_each(
 ) -> list[tuple[ErrorCode, str | None, int, str]]:
     """Return the outcome for each resource: code, message, type and name. A refused resource does
     not stop the others. `missing_values` returns the settings without a value that need a value."""
-    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    times = Counter(_identity(resource) for resource in resources)
     outcomes: list[tuple[ErrorCode, str | None, int, str]] = []
     for resource in resources:
         kind, name = resource.resource_type, resource.resource_name
         code, message = ErrorCode.NONE, None
         try:
-            if times[kind, name] > 1:
+            if times[_identity(resource)] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             keys = [config.name for config in resource.configs]
             if len(set(keys)) < len(keys):
@@ -83,6 +83,13 @@ async def alter_each(
             code, message = refused.code, refused.message or None
         outcomes.append((code, message, kind, name))
     return outcomes
+
+
+def _identity(resource: AlterConfigsResource | IncrementalResource) -> tuple[int, str]:
+    """Return the type and the name of the resource. `1` and `01` name the same broker."""
+    kind, name = resource.resource_type, resource.resource_name
+    is_id = kind == ConfigResource.BROKER and _INTEGER.fullmatch(name)
+    return kind, str(int(name)) if is_id else name
 
 
 def _check_alterable(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -13,16 +16,25 @@ from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
+from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.DELETE_GROUPS
 
 
 def handle(
     services: BrokerServices, context: RequestContext, request: DeleteGroupsRequest
-) -> DeleteGroupsResponse | Deferred[DeleteGroupsResponse]:
-    answers = [
-        _delete(services, context, group_id) for group_id in dict.fromkeys(request.groups_names)
-    ]
+) -> DeleteGroupsResponse | Deferred[DeleteGroupsResponse] | Steps[Any]:
+    group_ids = dict.fromkeys(request.groups_names)
+    return when_large(len(group_ids), _steps(services, context, group_ids))
+
+
+def _steps(
+    services: BrokerServices, context: RequestContext, group_ids: Iterable[str]
+) -> Steps[DeleteGroupsResponse | Deferred[DeleteGroupsResponse]]:
+    answers = []
+    for group_id in group_ids:
+        answers.append(_delete(services, context, group_id))
+        yield
     return then(
         gather(answers),
         lambda lists: DeleteGroupsResponse(

@@ -9,7 +9,6 @@ from oncelog_protocol.messages.describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
-    TopicRequest,
     TopicResponse,
 )
 from oncelog_server.broker_services import BrokerServices
@@ -18,6 +17,7 @@ from oncelog_server.default_messages import message_of
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
+from oncelog_server.slices import Steps
 from oncelog_server.views.partitions import ProducerView
 
 API = ApiKey.DESCRIBE_PRODUCERS
@@ -25,44 +25,48 @@ API = ApiKey.DESCRIBE_PRODUCERS
 
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeProducersRequest
-) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[_topic(services, context, topic) for topic in request.topics]
-    )
+) -> Steps[DescribeProducersResponse]:
+    # A partition may have 100,000 producers. One that the request repeats is described only once.
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    topics = []
+    for name, indexes in wanted.items():
+        topics.append((yield from _topic(services, context, name, list(indexes))))
+    return DescribeProducersResponse(topics=topics)
 
 
-def _topic(services: BrokerServices, context: RequestContext, topic: TopicRequest) -> TopicResponse:
+def _topic(
+    services: BrokerServices, context: RequestContext, name: str, indexes: list[int]
+) -> Steps[TopicResponse]:
     try:
-        check_topic_name(topic.name)
-        context.require(Operation.READ, topic=topic.name)
+        check_topic_name(name)
+        context.require(Operation.READ, topic=name)
     except Refused as refused:
         message = message_of(refused)
         return TopicResponse(
-            topic.name,
-            [
-                PartitionResponse(partition_index, refused.code, message)
-                for partition_index in topic.partition_indexes
-            ],
+            name, [PartitionResponse(index, refused.code, message) for index in indexes]
         )
-    return TopicResponse(
-        topic.name,
-        [
-            _partition(services, topic.name, partition_index)
-            for partition_index in topic.partition_indexes
-        ],
-    )
+    partitions = []
+    for index in indexes:
+        partitions.append((yield from _partition(services, name, index)))
+    return TopicResponse(name, partitions)
 
 
-def _partition(services: BrokerServices, topic: str, index: int) -> PartitionResponse:
+def _partition(services: BrokerServices, topic: str, index: int) -> Steps[PartitionResponse]:
+    producers = []
     try:
         # A follower accepts the request too, so that an operator can compare the replicas.
-        producers = services.views.partitions.producers(topic, index)
+        for producer in services.views.partitions.producers(topic, index):
+            producers.append(_state(producer))
+            yield
     except Refused as refused:
         # Kafka has a message for an unknown topic, and none for an unknown partition.
         is_known = topic in services.metadata.image.topics
         message = refused.message or None if is_known else message_of(refused)
         return PartitionResponse(index, refused.code, message)
-    return PartitionResponse(index, active_producers=[_state(found) for found in producers])
+    yield
+    return PartitionResponse(index, active_producers=producers)
 
 
 def _state(producer: ProducerView) -> ProducerState:

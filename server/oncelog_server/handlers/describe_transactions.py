@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_transactions import (
@@ -14,6 +16,7 @@ from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
+from oncelog_server.slices import Steps, when_large
 from oncelog_server.transaction.described import to_row
 
 API = ApiKey.DESCRIBE_TRANSACTIONS
@@ -21,13 +24,22 @@ API = ApiKey.DESCRIBE_TRANSACTIONS
 
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeTransactionsRequest
-) -> DescribeTransactionsResponse | Deferred[DescribeTransactionsResponse]:
-    states = [_state(services, context, id_) for id_ in request.transactional_ids]
+) -> DescribeTransactionsResponse | Deferred[DescribeTransactionsResponse] | Steps[Any]:
+    return when_large(len(request.transactional_ids), _steps(services, context, request))
+
+
+def _steps(
+    services: BrokerServices, context: RequestContext, request: DescribeTransactionsRequest
+) -> Steps[DescribeTransactionsResponse | Deferred[DescribeTransactionsResponse]]:
+    # An id that the request repeats is described only once: a description lists all partitions, so
+    # repetitions would make the response large.
+    states = []
+    for transactional_id in dict.fromkeys(request.transactional_ids):
+        found = _state(services, context, transactional_id)
+        states.append(then(found, lambda state: _visible(context, state)))
+        yield
     return then(
-        gather(states),
-        lambda found: DescribeTransactionsResponse(
-            transaction_states=[_visible(context, state) for state in found]
-        ),
+        gather(states), lambda found: DescribeTransactionsResponse(transaction_states=found)
     )
 
 

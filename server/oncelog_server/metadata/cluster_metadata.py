@@ -281,7 +281,7 @@ class ClusterMetadata:
         take: TakePermits = None,
     ) -> list[Refused | None]:
         """Add partitions to topics. Return one result for each, in their order."""
-        from oncelog_server.cluster.partition_additions import create_partitions
+        from oncelog_server.cluster.partition_additions import check_additions, create_partitions
 
         async def add(partitions: NewPartitions) -> None:
             await self._writer.write(
@@ -290,6 +290,8 @@ class ClusterMetadata:
                 ),
                 validate_only=validate_only,
             )
+            if validate_only:
+                return
             try:
                 await self._callbacks.created([partitions.topic])
             except Refused as refused:
@@ -304,6 +306,10 @@ class ClusterMetadata:
                     f"creates them without another request. ({refused.message})",
                 ) from refused
 
+        try:
+            check_additions(self.image, topics)
+        except Refused as refused:
+            return [refused] * len(topics)
         return [await _result(add(topic)) for topic in topics]
 
     async def reassign_partitions(

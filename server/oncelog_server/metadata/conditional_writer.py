@@ -53,6 +53,9 @@ class ConditionalWriter:
         again at later images. Raises the errors of `decide` and `before`. Raises
         StoreFailed if the store fails, Refused if it keeps changing.
         """
+        # Other work of the loop runs here: a request may name thousands of resources, and a refusal
+        # or a validation awaits nothing else.
+        await asyncio.sleep(0)
         if catches_up:
             await self.catch_up()
         async with self._writing:

@@ -3,15 +3,17 @@ each open transaction holds back from readers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from oncelog_server.log.producers import NONE, ProducerEntry
 from oncelog_server.partition.partition import Partition
 from oncelog_server.views.partitions import ProducerView
 
 
-def describe_producers(partition: Partition) -> list[ProducerView]:
-    """Return all known producers in the order of their ids. Raises StorageError and CorruptLog."""
+def describe_producers(partition: Partition) -> Iterator[ProducerView]:
+    """Yield all known producers in the order of their ids. Raises StorageError and CorruptLog."""
     entries = sorted(partition._log.producers, key=lambda entry: entry.producer_id)
-    return [_describe(partition, entry) for entry in entries]
+    return (_describe(partition, entry) for entry in entries)
 
 
 def _describe(partition: Partition, entry: ProducerEntry) -> ProducerView:

@@ -63,11 +63,11 @@ class PartitionViews:
                 late = replicas.out_of_sync_ms(monotonic_ms()) if partition.is_leader else {}
                 yield ReplicaView(partition.topic_partition, partition.size_bytes, late)
 
-    def producers(self, topic: str, index: int) -> list[ProducerView]:
-        """Return the known producers in the order of their ids. Raises Refused
+    def producers(self, topic: str, index: int) -> Iterator[ProducerView]:
+        """Yield the known producers in the order of their ids. Raises Refused
         (UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR)."""
         try:
-            return describe_producers(self._partitions.require(topic, index))
+            yield from describe_producers(self._partitions.require(topic, index))
         except (StorageError, CorruptLog) as error:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 

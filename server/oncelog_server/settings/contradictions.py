@@ -133,6 +133,10 @@ def _of_limits(settings: Settings) -> _Found:
     if settings.group_min_session_timeout_ms > longest_session:
         reason = f"is above group.max.session.timeout.ms={longest_session}"
         yield "group.min.session.timeout.ms", reason
+    longest_lag_ms = settings.log_cleaner_max_compaction_lag_ms
+    if settings.log_cleaner_min_compaction_lag_ms > longest_lag_ms:
+        reason = f"is above log.cleaner.max.compaction.lag.ms={longest_lag_ms}"
+        yield "log.cleaner.min.compaction.lag.ms", reason
     if settings.replica_fetch_wait_max_ms > settings.replica_lag_time_max_ms:
         reason = f"is above replica.lag.time.max.ms={settings.replica_lag_time_max_ms}"
         yield "replica.fetch.wait.max.ms", reason

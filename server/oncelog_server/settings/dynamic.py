@@ -26,7 +26,6 @@ from oncelog_server.settings.table import (
     parse_value,
 )
 from oncelog_server.settings.thread_counts import NETWORK, THREAD_COUNTS
-from oncelog_server.settings.topics import topic_values
 
 NO_THROTTLE: Final = 2**63 - 1
 LEADER_RATE: Final = "leader.replication.throttled.rate"
@@ -117,14 +116,13 @@ def check_change(
     settings: Settings,
     own: Mapping[str, str],
     layers: Sequence[tuple[Mapping[str, str], Mapping[str, str]]],
-    topics: Mapping[Any, Mapping[str, str]],
 ) -> None:
     """Check the dynamic settings `own` of a broker, or of all brokers, as they will be.
 
     `layers` are (settings of the broker, settings of all brokers) for each broker that `own`
-    concerns. `settings` are those of this broker, `topics` those that the cluster's topics have
-    themselves. Raises InvalidValue, worded as in Kafka, for a setting that is not dynamic, for an
-    invalid value, and for a contradiction between settings.
+    concerns. `settings` are those of this broker. Raises InvalidValue, worded as in Kafka, for a
+    setting that is not dynamic, for an invalid value, and for a contradiction between settings. As
+    in Kafka, a contradiction to a topic's own settings is none (DynamicLogConfig).
     """
     fixed = [name for name in own if dynamic_row(name) is None]
     if fixed:
@@ -133,10 +131,7 @@ def check_change(
         _parse(name, text)
     static = settings.at_start or settings
     for broker, defaults in layers:
-        changed = _with(static, _valid(broker), _valid(defaults))
-        _check(static, changed)
-        for topic_settings in topics.values():
-            topic_values(changed, topic_settings)
+        _check(static, _with(static, _valid(broker), _valid(defaults)))
 
 
 def in_force(static: Settings, own: Mapping[str, str], defaults: Mapping[str, str]) -> Settings:
@@ -205,7 +200,6 @@ def _check(static: Settings, changed: Settings) -> None:
             raise InvalidValue(
                 f"Invalid value {reason} for configuration Invalid dynamic configuration"
             )
-    topic_values(changed, {})
 
 
 def _message(name: str, reason: str) -> str:

@@ -72,11 +72,14 @@ _TRUTH = {"true": True, "false": False}
 _BITS = {Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
 # What Java's String.trim removes: no other blanks of Unicode.
 _BLANKS = "".join(map(chr, range(ord(" ") + 1)))
-_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+# What Java's `\s` matches: the blanks around the commas of a list.
+_SPACES = " \t\n\x0b\f\r"
+# No pattern here may try a text of thousands of characters again from each of them: values of
+# clients are parsed on the event loop.
 # As in Java, a whole number may have the digits of any script that UTF-16 writes as one unit.
 _NUMBER = re.compile(r"[+-]?(?:(?![\U00010000-\U0010ffff])\d)+")
 _DOUBLE = re.compile(
-    r"[+-]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII
+    r"[+-]?(?:Infinity|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII
 )
 # Java writes a double with an exponent if it is not in this range.
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
@@ -115,17 +118,20 @@ def _parse_kind(setting: Setting, given: str) -> SettingValue:
     if kind in _BITS:
         limit = 1 << (_BITS[kind] - 1)
         # int() also accepts "1_000", which Java refuses. It refuses thousands of digits.
-        digits = text.lstrip("+-0")
-        if not _NUMBER.fullmatch(text) or len(digits) > 20 or not -limit <= int(text) < limit:
+        digits = text.lstrip("+-0") or "0"
+        if not _NUMBER.fullmatch(text) or len(digits) > 20:
             raise _invalid(setting, given, f"Not a number of type {kind.name}")
-        return int(text)
+        number = -int(digits) if text.startswith("-") else int(digits)
+        if not -limit <= number < limit:
+            raise _invalid(setting, given, f"Not a number of type {kind.name}")
+        return number
     if kind is Kind.DOUBLE:
         # NaN is refused too: no rule about a number holds for it.
         if not _DOUBLE.fullmatch(text):
             raise _invalid(setting, given, "Not a number of type DOUBLE")
         return float(text.rstrip("fFdD"))
     if kind is Kind.LIST:
-        entries = _COMMA.split(text) if text else ()
+        entries = [entry.strip(_SPACES) for entry in text.split(",")] if text else ()
         return tuple(entries) if setting.entry is None else _valid_entries(setting, entries)
     if kind is Kind.PASSWORD:
         return Secret(text)

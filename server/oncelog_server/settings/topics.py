@@ -228,16 +228,26 @@ def check_segment_bytes(own: Mapping[str, str], before: Mapping[str, str]) -> No
 
 
 def topic_values(settings: Settings, overrides: Mapping[str, str]) -> dict[str, SettingValue]:
-    """Return the value in force of every topic setting. Raises InvalidValue if one is invalid."""
+    """Return the value in force of every topic setting. Raises InvalidValue if one is invalid.
+
+    As in Kafka (LogConfig.fromProps), values that contradict each other are no error here: the
+    settings of the broker may have changed since `check_overrides`.
+    """
     values = {name: topic_default(settings, name) for name in TOPIC_SETTINGS}
     values.update(parse_overrides(overrides))
+    return values
+
+
+def check_overrides(settings: Settings, overrides: Mapping[str, str]) -> None:
+    """Raise InvalidValue if a topic's own setting is invalid, or contradicts another setting
+    (Kafka's LogConfig.validateValues)."""
+    values = topic_values(settings, overrides)
     lag_ms, longest_lag_ms = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
     if cast(int, lag_ms) > cast(int, longest_lag_ms):
         raise InvalidValue(
             "conflict topic config setting min.compaction.lag.ms "
             f"({lag_ms}) > max.compaction.lag.ms ({longest_lag_ms})"
         )
-    return values
 
 
 def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:

@@ -179,23 +179,31 @@ INVALID, CONFIG = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
             "Error parsing configuration property 'max.connections.per.ip.overrides': 'x' is not "
             "an address and a count, as in ::1:50",
         ),
-        (
-            ("log.cleaner.min.compaction.lag.ms", SET, "100"),
-            INVALID,
-            "conflict topic config setting min.compaction.lag.ms (100) > max.compaction.lag.ms "
-            "(50)",
-        ),
     ],
 )
 def test_a_change_that_is_not_valid_is_refused_and_changes_nothing(
     change: tuple[str, AlterOperation, str | None], code: ErrorCode, message: str
 ) -> None:
     cluster = Cluster()
+    assert altered(cluster, "1", change) == (code, message)
+    assert cluster.image.configs == {}
+
+
+def test_a_setting_may_contradict_a_topics_own() -> None:
+    """As in Kafka (DynamicLogConfig), the topics are not looked at."""
+    cluster = Cluster()
     cluster.create("t")
     own = {"max.compaction.lag.ms": "50"}
     cluster.apply(alter_topic(cluster.image, Settings(), "t", own))
-    assert altered(cluster, "1", change) == (code, message)
-    assert cluster.image.configs == {}
+    assert altered(cluster, "1", ("log.cleaner.min.compaction.lag.ms", SET, "100")) is None
+
+
+def test_the_lags_of_compaction_may_not_cross() -> None:
+    cluster = Cluster()
+    assert altered(cluster, "1", ("log.cleaner.max.compaction.lag.ms", SET, "50")) is None
+    refusal = altered(cluster, "1", ("log.cleaner.min.compaction.lag.ms", SET, "100"))
+    assert refusal is not None
+    assert refusal[1].endswith("is above log.cleaner.max.compaction.lag.ms=50")
 
 
 def test_all_brokers_have_the_same_min_isr_and_keep_it() -> None:

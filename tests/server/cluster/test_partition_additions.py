@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.cluster.partition_additions import NewPartitions, create_partitions
+from oncelog_server.cluster.partition_additions import (
+    NewPartitions,
+    check_additions,
+    create_partitions,
+)
 from oncelog_server.refusal import Refused
 from oncelog_server.settings.model import Settings
 from tests.server.cluster.clusters import Cluster
@@ -50,6 +54,18 @@ def test_partitions_that_cannot_be_added(
         create_partitions(cluster.image, SETTINGS, new)
     assert caught.value.code is code
     assert words in caught.value.message
+
+
+def test_the_limit_of_a_request_holds_for_all_its_topics_together(cluster: Cluster) -> None:
+    cluster.create("payments")
+    image = cluster.image
+    others = [NewPartitions("absent", 20_000), NewPartitions("orders", 1)]
+    check_additions(
+        image, [*others, NewPartitions("orders", 5_003), NewPartitions("payments", 5_001)]
+    )
+    with pytest.raises(Refused) as caught:
+        check_additions(image, [NewPartitions("orders", 5_003), NewPartitions("payments", 5_002)])
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
 def test_partitions_are_added_and_the_old_ones_stay(cluster: Cluster) -> None:

@@ -49,6 +49,17 @@ def test_a_list_that_was_not_set_grows_from_its_default() -> None:
     assert after == {"cleanup.policy": "delete,compact"}
 
 
+def test_the_first_of_equal_entries_is_removed() -> None:
+    name = "leader.replication.throttled.replicas"
+    before = {name: "0:1,1:1,0:1,2:1"}
+    assert altered_settings(before, [Alteration(name, SUBTRACT, "0:1")]) == {name: "1:1,0:1,2:1"}
+    both = [Alteration(name, SUBTRACT, "0:1,0:1,3:1")]
+    assert altered_settings(before, both) == {name: "1:1,2:1"}
+    assert altered_settings(before, [Alteration(name, APPEND, "3:1,0:1,3:1")]) == {
+        name: "0:1,1:1,0:1,2:1,3:1"
+    }
+
+
 @pytest.mark.parametrize(
     ("alteration", "code"),
     [

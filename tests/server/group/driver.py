@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from oncelog_protocol.codecs import encode
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal.group_metadata import (
     GroupMetadataKey,
     decode_group_metadata_value,
@@ -84,6 +85,8 @@ class Driver:
     log: list[Appended | Marker] = field(default_factory=list)
     # Error code of every append, or None if appends succeed.
     append_error: int | None = None
+    # The log accepts no larger batch, by the size of keys and values.
+    append_bytes_max: int = 1 << 20
     # If True, commits wait for `release_commits`.
     holds_commits: bool = False
     # If True, the state is compared before and after each decision. This is slow for a large state.
@@ -150,6 +153,10 @@ class Driver:
 
         if decision.records and self.append_error is not None:
             fail(self.append_error)
+            return answer
+        size = sum(len(record.key) + len(record.value or b"") for record in decision.records)
+        if size > self.append_bytes_max:
+            fail(ErrorCode.MESSAGE_TOO_LARGE)
             return answer
         for record in decision.records:
             self.append(Appended(record, decision.transaction))

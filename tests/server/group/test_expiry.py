@@ -177,6 +177,42 @@ def test_a_sweep_that_failed_begins_again_with_the_first_group() -> None:
     assert driver.shard.table.groups == {}
 
 
+def test_long_ids_of_groups_do_not_make_a_batch_that_the_log_refuses() -> None:
+    driver = retention()
+    for number in range(40):
+        driver.commit(("t", 0, 1), group=f"{number}".ljust(32_000, "x"))
+    driver.commit(("t", 0, 1), group="last")
+    driver.advance(2 * HOUR_MS)
+    assert driver.shard.table.groups == {}
+    assert driver.load().table.groups == {}
+
+
+@pytest.mark.parametrize("bytes_max", [100, 1_000])
+def test_a_sweep_uses_smaller_batches_for_a_log_that_accepts_no_larger_ones(
+    bytes_max: int,
+) -> None:
+    driver = retention()
+    long_id = "x" * 2_000
+    driver.commit(("t", 0, 1), group=long_id)
+    for number in range(30):
+        driver.commit(*(("t", partition, 1) for partition in range(9)), group=f"g{number}")
+    driver.append_bytes_max = bytes_max
+    driver.advance(2 * HOUR_MS)
+    assert driver.shard.table.groups.keys() == {long_id}
+    driver.append_bytes_max = 1 << 20
+    driver.advance(CHECK_MS + 10)
+    assert driver.shard.table.groups == {}
+
+
+def test_offsets_of_a_deleted_topic_are_deleted_in_batches_that_the_log_accepts() -> None:
+    driver = Driver()
+    ids = [f"{number}".ljust(32_000, "x") for number in range(40)] + ["last"]
+    for group in ids:
+        driver.commit(("t", 0, 1), group=group)
+    driver.topics_deleted("t")
+    assert [driver.fetch("t", 0, group=group)[0] for group in ids] == [-1] * 41
+
+
 @pytest.mark.parametrize(("early_ms", "offset"), [(1, 1), (0, -1)])
 def test_an_offset_expires_at_its_time_and_not_before(early_ms: int, offset: int) -> None:
     written = retention()

@@ -198,6 +198,8 @@ async def test_incremental_alter_configs_has_an_outcome_for_each_resource() -> N
             change("twice", value),
             change("twice", value),
             change("1", ("num.partitions", SET, "5"), kind=BROKER),
+            change("2", ("max.connections", SET, "5"), kind=BROKER),
+            change("+02", ("max.connections", SET, "5"), kind=BROKER),
             change("b", ("retention.ms", 9, "5")),
             change("c", value, value),
             change("d", ("retention.ms", SET, None)),
@@ -217,10 +219,13 @@ async def test_incremental_alter_configs_has_an_outcome_for_each_resource() -> N
             ErrorCode.INVALID_REQUEST,
             ErrorCode.INVALID_REQUEST,
             ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REQUEST,
             ErrorCode.INVALID_CONFIG,
             ErrorCode.INVALID_CONFIG,
         ]
-        broker_message = response.responses[6].error_message
+        broker_message, *repeated = (row.error_message for row in response.responses[6:9])
+        assert repeated == ["Each resource must appear at most once."] * 2
         assert "Cannot update these configs dynamically: [num.partitions]" in broker_message
         assert "remote.storage.enable" in response.responses[-1].error_message
 

@@ -50,6 +50,20 @@ async def test_the_producers_of_a_partition_are_described() -> None:
         assert (unknown.partition_index, unknown.error_code) == (2, 3)
 
 
+async def test_a_repeated_partition_is_described_once() -> None:
+    replica = partition(name=TopicPartition("t", 0))
+    for producer_id in range(300):
+        send(replica, producer_id, 0)
+    async with broker() as services:
+        services.partitions.add(replica)
+        topics = [TopicRequest("t", [0, 0]), TopicRequest("t", [1, 0])]
+        response = await ask(describe_producers, services, DescribeProducersRequest(topics))
+        (topic,) = response.topics
+        found, unknown = topic.partitions
+        assert [row.producer_id for row in found.active_producers] == list(range(300))
+        assert (unknown.partition_index, unknown.error_code) == (1, 3)
+
+
 async def test_named_partitions_of_the_data_directory_are_sorted() -> None:
     numbers = range(20)
     async with broker() as services:

@@ -61,6 +61,7 @@ async def listed(services: BrokerServices, *names: str) -> dict[tuple[str, int],
     topics = [ListPartitionReassignmentsTopics(name, [0, 1, 7]) for name in names] or None
     request = ListPartitionReassignmentsRequest(topics=topics)
     response = await ask(list_partition_reassignments, services, request)
+    assert len({topic.name for topic in response.topics}) == len(response.topics)
     return {
         (topic.name, row.partition_index): (
             row.replicas,
@@ -114,6 +115,7 @@ async def test_a_move_is_listed_until_it_is_cancelled() -> None:
         moving = {(name, 0): ([OTHER, own], [OTHER], [own])}
         assert await listed(services) == await listed(services, name) == moving
         assert await listed(services, "absent") == {}
+        assert await listed(services, name, "absent", name) == moving
         assert services.metadata.image.topics[name].partitions[0].leader == own
         (refused,) = await alter(services, (name, 0, [own, OTHER]), may_change_factor=False)
         assert refused == (

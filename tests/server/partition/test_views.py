@@ -111,5 +111,5 @@ def test_producers_of_an_available_partition_are_shown_and_others_raise() -> Non
     send(replica, 7, 0)
     views = PartitionViews(partitions)
     assert [producer.producer_id for producer in views.producers("t", 0)] == [7, 8]
-    assert refusal(lambda: views.producers("t", 1)) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert refusal(lambda: views.producers("t", 2)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refusal(lambda: list(views.producers("t", 1))) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refusal(lambda: list(views.producers("t", 2))) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -171,3 +171,13 @@ def test_a_registration_must_not_end_before_its_renewal() -> None:
     for others in ({"oncelog_etcd_endpoints": ("http://etcd:2379",)}, {"oncelog_brokers": 2}):
         found = contradictions(Settings(**quick, **others))  # type: ignore[arg-type]
         assert [name for name, _ in found] == ["broker.session.timeout.ms"]
+
+
+def test_the_lags_of_compaction_may_not_cross() -> None:
+    """Kafka refuses to start too (LogConfig.validateBrokerLogConfigValues)."""
+    lags = ("log.cleaner.min.compaction.lag.ms=5", "log.cleaner.max.compaction.lag.ms=4")
+    with pytest.raises(SettingsError) as raised:
+        load_settings(assignments=lags)
+    assert str(raised.value) == (
+        "log.cleaner.min.compaction.lag.ms=5 (--set): is above log.cleaner.max.compaction.lag.ms=4"
+    )

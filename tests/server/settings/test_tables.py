@@ -42,6 +42,7 @@ from oncelog_server.settings.topics import (
     INTERNAL,
     SYNONYMS,
     TOPIC_SETTINGS,
+    check_overrides,
     topic_config,
     topic_default,
     topic_values,
@@ -186,7 +187,19 @@ def test_topic_settings_are_refused_by_name(name: str, text: str, reason: str) -
 
 def test_lags_of_compaction_may_not_cross() -> None:
     with pytest.raises(InvalidValue, match=r"min\.compaction\.lag\.ms \(5\) > max"):
-        topic_values(Settings(), {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"})
+        check_overrides(Settings(), {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"})
+
+
+def test_a_topic_that_contradicts_the_broker_by_now_can_be_opened_and_described() -> None:
+    """The topic was created before the broker's own setting changed. As in Kafka, the broker starts
+    and serves it."""
+    settings = load_settings(assignments=["log.cleaner.max.compaction.lag.ms=1000"]).settings
+    own = {"min.compaction.lag.ms": "5000"}
+    assert topic_config(settings, own).min_compaction_lag_ms == 5000
+    described = {row.name: row.value for row in describe_topic(settings, own)}
+    assert described["max.compaction.lag.ms"] == "1000"
+    with pytest.raises(InvalidValue, match=r"min\.compaction\.lag\.ms \(5000\) > max"):
+        check_overrides(settings, own)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +213,26 @@ def test_text_that_java_does_not_parse_as_an_int_is_refused(text: str) -> None:
 
 def test_an_int_may_have_the_digits_of_any_script_and_many_zeros() -> None:
     assert parse_value(NUMBER, "٣") == 3
-    assert parse_value(NUMBER, "+" + "0" * 30 + "3") == 3
+    assert parse_value(NUMBER, "+" + "0" * 5000 + "3") == 3
+    assert parse_value(Setting("n", Kind.INT, 0, ""), "-" + "0" * 5000) == 0
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("min.cleanable.dirty.ratio", "1" * 32_000 + "x"),
+        ("min.cleanable.dirty.ratio", "1e" + "1" * 32_000 + "x"),
+        ("cleanup.policy", "compact" + " " * 32_000 + "x"),
+        ("leader.replication.throttled.replicas", "1" + " " * 32_000 + "1"),
+        ("retention.ms", "0" * 32_000 + "x"),
+        ("message.timestamp.type", " " * 32_000 + "x"),
+    ],
+)
+def test_a_long_text_is_refused_after_a_walk_of_its_characters(name: str, text: str) -> None:
+    """A walk from each character would take up to 41 s of the event loop."""
+    with pytest.raises(InvalidValue):
+        topic_values(Settings(), {name: text})
 
 
 SHARE = Setting("d", Kind.DOUBLE, 0.5, "", between(0, 1))

@@ -26,7 +26,12 @@ from oncelog_server.group.classic.effects import (
 )
 from oncelog_server.group.classic.group import ClassicGroup, join_refusal
 from oncelog_server.group.classic.joining import Joining, joining_of, protocols_of
-from oncelog_server.group.classic.member import Member, Protocols, preferred_protocol
+from oncelog_server.group.classic.member import (
+    Member,
+    Protocols,
+    preferred_protocol,
+    protocols_size,
+)
 from oncelog_server.group.classic.rebalance import Rebalance, join_answer
 from oncelog_server.group.classic.records import (
     empty_group_record,
@@ -90,7 +95,7 @@ class Join:
             raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         names = [request.protocol_type, request.group_instance_id or ""]
         names += [protocol.name for protocol in request.protocols]
-        size = sum(len(protocol.name) + len(protocol.metadata) for protocol in request.protocols)
+        size = protocols_size((protocol.name, protocol.metadata) for protocol in request.protocols)
         if not all(map(fits_record, names)) or size > config.member_metadata_max_bytes:
             raise Refused(ErrorCode.INVALID_REQUEST)
         member = group.members.get(request.member_id)

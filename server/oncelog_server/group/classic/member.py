@@ -6,7 +6,7 @@ Source: Kafka's ClassicGroupMember.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Iterable
 from typing import Generic, TypeVar
 
 import msgspec
@@ -22,6 +22,8 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 # Approximate memory of a member without its strings, for the limit on a group's size.
 _MEMBER_OVERHEAD_BYTES = 2048
+# Approximate memory of a protocol without its name and metadata. A request may have 10,000.
+_PROTOCOL_OVERHEAD_BYTES = 160
 
 
 class Parked(msgspec.Struct, Generic[R], frozen=True):
@@ -76,7 +78,7 @@ class Member(msgspec.Struct, kw_only=True):
             _MEMBER_OVERHEAD_BYTES
             + len(self.member_id)
             + len(self.client_id)
-            + sum(len(name) + len(metadata) for name, metadata in self.protocols)
+            + protocols_size(self.protocols)
         )
 
     def metadata(self, protocol_name: str | None) -> bytes:
@@ -105,6 +107,11 @@ class Member(msgspec.Struct, kw_only=True):
     def vote(self, candidates: Container[str]) -> str | None:
         """Return the first of the member's protocols that is in `candidates`."""
         return next((name for name, _ in self.protocols if name in candidates), None)
+
+
+def protocols_size(protocols: Iterable[tuple[str, bytes]]) -> int:
+    """Return the approximate size of a member's protocols in memory."""
+    return sum(_PROTOCOL_OVERHEAD_BYTES + len(name) + len(metadata) for name, metadata in protocols)
 
 
 def preferred_protocol(members: Collection[Member]) -> str | None:

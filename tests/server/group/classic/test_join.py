@@ -309,6 +309,15 @@ def test_h63_the_memory_of_a_group_is_limited() -> None:
     assert codes == [79, 79, 79, 81]
 
 
+def test_h63_empty_protocols_count_in_the_memory_of_a_member() -> None:
+    """Each takes more memory than its name and metadata."""
+    driver = with_config(member_metadata_max_bytes=100_000)
+    names = {f"{number}": b"" for number in range(999)}
+    assert driver.join(version=3, protocols=names).value.error_code == 42
+    few = dict(list(names.items())[:99])
+    assert not driver.join(version=3, protocols=few).done  # the group waits for further members
+
+
 def test_a_new_group_is_in_the_log_before_any_response() -> None:
     driver = Driver(holds_commits=True)
     answer = driver.join()
