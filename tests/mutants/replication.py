@@ -50,6 +50,22 @@ REPLICATION_MUTANTS: Final = (
         _LEADER,
     ),
     Mutant(
+        "DR1",
+        "deleted records come back with the next leader",
+        "server/oncelog_server/replica/state.py",
+        "            if is_alive(broker_id)\n",
+        "            if not is_alive(broker_id)\n",
+        ("tests/server/partition/test_replicated_deletion.py",),
+    ),
+    Mutant(
+        "DR2",
+        "a follower does not report that it has deleted records",
+        "server/oncelog_server/fetcher/leader_fetcher.py",
+        "        if size or log.partition.log_start_offset != start:\n",
+        "        if size:\n",
+        ("tests/server/replication/test_replication.py",),
+    ),
+    Mutant(
         "F5",
         "after an unknown outcome the ISR is not maximal",
         f"{_PARTITION}/isr_updates.py",

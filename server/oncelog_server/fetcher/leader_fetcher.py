@@ -342,6 +342,7 @@ class LeaderFetcher:
 
     def _append(self, followed: Followed, data: PartitionData) -> None:
         log, records = followed.log, data.records
+        start = log.partition.log_start_offset
         try:
             size = 0
             if records:
@@ -368,6 +369,8 @@ class LeaderFetcher:
                 log.partition.topic_partition
             ):
                 self._throttle.record(size)
+        # The leader waits for a new log start too, after DeleteRecords.
+        if size or log.partition.log_start_offset != start:
             self._want(followed)
 
     def _take_offsets(

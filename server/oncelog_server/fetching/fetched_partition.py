@@ -30,6 +30,8 @@ class FetchedPartition(msgspec.Struct):
     last_fetched_epoch: int = -1
     # The high watermark of the follower that reads, HIGH_WATERMARK_UNUSED for other readers.
     follower_high_watermark: int = HIGH_WATERMARK_UNUSED
+    # The log start of the follower that reads, -1 for other readers.
+    follower_log_start_offset: int = -1
     last_sent_high_watermark: int = -1
     last_sent_log_start_offset: int = -1
     last_sent_last_stable_offset: int = -1

@@ -182,7 +182,7 @@ def _read_for_follower(
         if diverging is not None:
             return diverging
     # The fetch is recorded before the read, so that the response has the new high watermark.
-    record_fetch(partition, follower, wanted.fetch_offset)
+    record_fetch(partition, follower, wanted.fetch_offset, wanted.follower_log_start_offset)
     read = read_to_log_end(
         partition,
         wanted.fetch_offset,

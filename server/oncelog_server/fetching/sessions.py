@@ -212,3 +212,4 @@ def _update(session: FetchSession, wanted: FetchedPartition) -> None:
     known.current_leader_epoch = wanted.current_leader_epoch
     known.last_fetched_epoch = wanted.last_fetched_epoch
     known.follower_high_watermark = wanted.follower_high_watermark
+    known.follower_log_start_offset = wanted.follower_log_start_offset

@@ -105,8 +105,8 @@ class Expiry:
     def failed(self, effect: SliceSwept, code: int) -> None:
         """Continue after the append of a slice has failed.
 
-        If its records are too large for the log, the sweep begins again with smaller slices. A group
-        with a single tombstone that is too large is left out, and the groups after it are swept.
+        If its records are too large for the log, the sweep begins again with smaller slices. A
+        group with a single tombstone that is too large is left out, and later groups are swept.
         After any other error the next sweep decides again, because the log accepts no records now.
         """
         self._groups_left.clear()

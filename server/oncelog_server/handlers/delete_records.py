@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -15,7 +16,13 @@ from oncelog_protocol.messages.delete_records import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
-from oncelog_server.deferred import Deferred, then
+from oncelog_server.deferred import Deferred, Order, gather, pass_on, then
+from oncelog_server.partition.replicated_deletion import (
+    NO_LOW_WATERMARK,
+    Deletion,
+    DeletionOutcome,
+    ReplicatedDeletion,
+)
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
@@ -29,40 +36,64 @@ TO_HIGH_WATERMARK: Final = -1
 def handle(
     services: BrokerServices, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
-    response = DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                topic.name,
-                [
-                    _delete(services, context, topic.name, partition)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-    if all(partition.error_code for topic in response.topics for partition in topic.partitions):
-        return response
-    # The response waits until the new log start offsets are on disk. Kafka writes them only once a
-    # minute: deleted records may come back after a crash of a Kafka broker.
-    return then(
-        services.checkpoint(), lambda error: response if error is None else _undurable(response)
-    )
+    # By topic: the deletion in each partition, or the code of its refusal.
+    deleted = [
+        [_delete(services, context, topic.name, wanted) for wanted in topic.partitions]
+        for topic in request.topics
+    ]
+    deletions = [found for row in deleted for found in row if isinstance(found, Deletion)]
+    if not deletions:
+        return _response(request, deleted, [])
+    waits: list[Deferred[Any]] = [
+        # The response waits until the new log start offsets are on this broker's disk. Kafka writes
+        # them only once a minute: deleted records may come back after a crash of its broker.
+        services.checkpoint(),
+        ReplicatedDeletion(
+            deletions,
+            lambda broker_id: broker_id in services.metadata.image.brokers,
+            request.timeout_ms,
+            services.timers,
+        ).answer,
+    ]
+    response: Deferred[DeleteRecordsResponse] = Deferred(order=Order.ORDERED)
 
+    def respond(results: list[Any]) -> DeleteRecordsResponse:
+        error, outcomes = results
+        return _response(request, deleted, outcomes if error is None else _undurable(outcomes))
 
-def _undurable(response: DeleteRecordsResponse) -> DeleteRecordsResponse:
-    """Return the response with KAFKA_STORAGE_ERROR for each partition that had no error. The new
-    log start offsets could not be written, so the records may come back after a crash."""
-    for topic in response.topics:
-        for partition in topic.partitions:
-            if partition.error_code == ErrorCode.NONE:
-                partition.error_code, partition.low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, -1
+    pass_on(then(gather(waits), respond), response)
     return response
+
+
+def _undurable(outcomes: Sequence[DeletionOutcome]) -> list[DeletionOutcome]:
+    """Return KAFKA_STORAGE_ERROR for each deletion without an error. The new log start offsets
+    could not be written, so the records may come back after a crash."""
+    failed = DeletionOutcome(NO_LOW_WATERMARK, ErrorCode.KAFKA_STORAGE_ERROR)
+    return [failed if outcome.code is ErrorCode.NONE else outcome for outcome in outcomes]
+
+
+def _response(
+    request: DeleteRecordsRequest,
+    deleted: Sequence[Sequence[Deletion | ErrorCode]],
+    outcomes: Sequence[DeletionOutcome],
+) -> DeleteRecordsResponse:
+    """Return the response. `outcomes` are those of the deletions, in their order."""
+    left = iter(outcomes)
+    topics = []
+    for topic, row in zip(request.topics, deleted, strict=True):
+        results = []
+        for wanted, found in zip(topic.partitions, row, strict=True):
+            refused = found if isinstance(found, ErrorCode) else None
+            low, code = next(left) if refused is None else (NO_LOW_WATERMARK, refused)
+            results.append(DeleteRecordsPartitionResult(wanted.partition_index, low, code))
+        topics.append(DeleteRecordsTopicResult(topic.name, results))
+    return DeleteRecordsResponse(topics=topics)
 
 
 def _delete(
     services: BrokerServices, context: RequestContext, topic: str, wanted: DeleteRecordsPartition
-) -> DeleteRecordsPartitionResult:
+) -> Deletion | ErrorCode:
+    """Delete the records on this broker. Return the code of a refusal instead."""
     try:
         context.require(Operation.DELETE, topic=topic)
         partition = services.partitions.require(topic, wanted.partition_index)
@@ -71,14 +102,11 @@ def _delete(
         partition.check_leader()
         if not partition.config.deletes_by_retention:
             raise Refused(ErrorCode.POLICY_VIOLATION)
-        start = partition.delete_records_before(
-            partition.high_watermark if wanted.offset == TO_HIGH_WATERMARK else wanted.offset,
-            services.clock.now_ms(),
-        )
+        is_all = wanted.offset == TO_HIGH_WATERMARK
+        offset = partition.high_watermark if is_all else wanted.offset
+        partition.delete_records_before(offset, services.clock.now_ms())
     except Refused as refused:
-        return DeleteRecordsPartitionResult(wanted.partition_index, -1, refused.code)
+        return refused.code
     except StorageError:
-        return DeleteRecordsPartitionResult(
-            wanted.partition_index, -1, ErrorCode.KAFKA_STORAGE_ERROR
-        )
-    return DeleteRecordsPartitionResult(wanted.partition_index, start, ErrorCode.NONE)
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return Deletion(partition, offset)

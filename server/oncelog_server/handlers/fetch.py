@@ -226,6 +226,7 @@ def _wanted(topics: Sequence[FetchTopic], by_id: bool) -> list[FetchedPartition]
             max(partition.current_leader_epoch, NO_EPOCH),
             partition.last_fetched_epoch,
             partition.high_watermark,
+            partition.log_start_offset,
         )
         for topic in topics
         for partition in topic.partitions

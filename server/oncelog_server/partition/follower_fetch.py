@@ -13,6 +13,7 @@ from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.partition_read import PartitionRead
 from oncelog_server.quotas.replication import ReplicationQuota
 from oncelog_server.refusal import Refused
+from oncelog_server.replica.state import UNKNOWN
 from oncelog_server.storage.files import StorageError
 
 NO_EPOCH = -1
@@ -72,16 +73,29 @@ def check_follower(partition: Partition, follower: FetchingFollower, leader_epoc
         )
 
 
-def record_fetch(partition: Partition, follower: FetchingFollower, fetch_offset: int) -> None:
-    """Record that the follower has all records below `fetch_offset`, and advance the high
-    watermark. An offset outside of the log is not recorded, because the read refuses it."""
+def record_fetch(
+    partition: Partition,
+    follower: FetchingFollower,
+    fetch_offset: int,
+    log_start_offset: int = UNKNOWN,
+) -> None:
+    """Record that the follower has all records from `log_start_offset` to `fetch_offset`, and
+    advance the high watermark. A `fetch_offset` outside of the log is not recorded, because the
+    read refuses it."""
     end_offset = partition.log_end_offset
     if follower.is_repeated or not partition.log_start_offset <= fetch_offset <= end_offset:
         return
     partition.replicas.record_fetch(
-        follower.broker_id, fetch_offset, end_offset, follower.now_ms, follower.broker_epoch
+        follower.broker_id,
+        fetch_offset,
+        end_offset,
+        follower.now_ms,
+        follower.broker_epoch,
+        log_start_offset,
     )
     partition.recompute_high_watermark()
+    if partition.deletion_waiters is not None:
+        partition.deletion_waiters.wake_all()
     if follower.joins is not None and follower.broker_id not in partition.replicas.isr:
         follower.joins(partition)
 

@@ -57,6 +57,7 @@ class Partition:
         "_request_flush",
         "bytes_out",
         "commit_waiters",
+        "deletion_waiters",
         "follower_waiters",
         "guards",
         "high_watermark",
@@ -103,6 +104,8 @@ class Partition:
         self.read_waiters = ReadWaiters()
         # Fetches of followers, which an append wakes. None before the first such Fetch.
         self.follower_waiters: ReadWaiters | None = None
+        # DeleteRecords that wait for followers. None before the first such request.
+        self.deletion_waiters: ReadWaiters | None = None
         # Verifications in flight, of transactions without AddPartitionsToTxn (KIP-890).
         self.guards = VerificationGuards()
         self.refused_sequences = RefusedSequences()
@@ -164,7 +167,7 @@ class Partition:
         NOT_LEADER_OR_FOLLOWER, and parked fetches wake."""
         self.is_leader = self.leads = False
         self.commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self.read_waiters.wake_all()
+        self._wake_readers()
 
     def suspend(self) -> None:
         """Do not act as the leader until `resume`, because the cluster may have elected another
@@ -185,7 +188,12 @@ class Partition:
             self.on_offline(self)
             self.commit_waiters.fail(ErrorCode.KAFKA_STORAGE_ERROR)
         finally:
-            self.read_waiters.wake_all()
+            self._wake_readers()
+
+    def _wake_readers(self) -> None:
+        self.read_waiters.wake_all()
+        if self.deletion_waiters is not None:
+            self.deletion_waiters.wake_all()
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
         """Raise Refused unless the partition is online, and this broker leads it in the client's

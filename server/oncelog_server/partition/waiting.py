@@ -83,8 +83,8 @@ def _settle_all(settled: Sequence[Settled], code: ErrorCode) -> None:
 
 
 class ReadWaiters:
-    """Parked fetches, also those of fetch sessions (KIP-227). A fetch wakes when there may be new
-    records."""
+    """Parked requests that wake together: fetches, also those of fetch sessions (KIP-227), when
+    there may be new records, and DeleteRecords when a follower may have a new log start."""
 
     __slots__ = ("wakes",)
 

@@ -7,7 +7,7 @@ KIP-966 (an ISR below the min ISR). Times are milliseconds of a clock that never
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 UNKNOWN: Final = -1
@@ -15,7 +15,8 @@ UNKNOWN: Final = -1
 
 class Follower:
     """The state of a follower. Its log end is the offset from which it last fetched in this leader
-    epoch. Its broker epoch is the one in that fetch. Both are UNKNOWN before the first fetch."""
+    epoch. Its log start and broker epoch are those in that fetch. All are UNKNOWN before the first
+    fetch."""
 
     __slots__ = (
         "broker_epoch",
@@ -23,11 +24,13 @@ class Follower:
         "last_fetch_ms",
         "leader_end_at_last_fetch",
         "log_end_offset",
+        "log_start_offset",
     )
 
     def __init__(self) -> None:
         self.broker_epoch = UNKNOWN
         self.log_end_offset = UNKNOWN
+        self.log_start_offset = UNKNOWN
         self.last_fetch_ms = UNKNOWN
         self.leader_end_at_last_fetch = UNKNOWN
         # The latest known time at which the follower had all records of the leader.
@@ -237,12 +240,26 @@ class Replicas:
         leader_end: int,
         now_ms: int,
         broker_epoch: int = UNKNOWN,
+        log_start_offset: int = UNKNOWN,
     ) -> None:
         """Record a follower's fetch from `log_end_offset`. `leader_end` is the leader's log end at
-        that time. `broker_epoch` is that of the request (KIP-903)."""
+        that time. `broker_epoch` (KIP-903) and `log_start_offset` (KIP-107) are those of the
+        request."""
         follower = self._followers[broker_id]
         follower.fetched(log_end_offset, leader_end, now_ms)
         follower.broker_epoch = broker_epoch
+        follower.log_start_offset = log_start_offset
+
+    def low_watermark(self, leader_start: int, is_alive: Callable[[int], bool]) -> int:
+        """Return the smallest log start over the leader and the followers on live brokers: no live
+        replica has a record below it (KIP-107; Kafka's Partition.lowWatermarkIfLeader). It is
+        UNKNOWN until every such follower has fetched in this leader epoch."""
+        starts = (
+            follower.log_start_offset
+            for broker_id, follower in self._followers.items()
+            if is_alive(broker_id)
+        )
+        return min((leader_start, *starts))
 
     def was_caught_up(self, broker_id: int, at_ms: int) -> None:
         """Note that a follower has fetched from the leader's log end at this time, if it has

@@ -13,6 +13,11 @@ from oncelog_client.consumer import Consumer
 from oncelog_client.producer import Producer
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from oncelog_server.cluster import records
 from oncelog_server.refusal import Refused
 from oncelog_server.storage.layout import HIGH_WATERMARK_CHECKPOINT
@@ -108,6 +113,39 @@ async def test_a_partition_without_its_follower_acknowledges_nothing(tmp_path: P
         await found.kill(2)
         await found.until(lambda: codes)
         assert (led.high_watermark, codes) == (2, [ErrorCode.NONE])
+
+
+async def deleted(found: Cluster, before: int, timeout_ms: int) -> tuple[int, int]:
+    """Delete the records of partition 0 at its leader. Return the error code and low watermark."""
+    ((_, host, port),) = found.brokers[1].addresses
+    rows = [DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, before)])]
+
+    def ask() -> tuple[int, int]:
+        with Wire(f"{host}:{port}") as wire:
+            response = wire.call(DeleteRecordsRequest(rows, timeout_ms=timeout_ms), 2)
+            (result,) = response.topics[0].partitions
+            return result.error_code, result.low_watermark
+
+    return await asyncio.to_thread(ask)
+
+
+async def test_deleted_records_are_gone_from_every_live_replica_before_the_response(
+    tmp_path: Path,
+) -> None:
+    """KIP-107. Otherwise they would come back with the next leader."""
+    async with cluster(tmp_path, 1, 2, 3) as found:
+        await found.create((1, 2, 3))
+        await sent(found, 0, 10)
+        await found.replicated(1, 2, 3)
+        assert await deleted(found, 4, 60_000) == (ErrorCode.NONE, 4)
+        assert [found.replica(id).log_start_offset for id in (1, 2, 3)] == [4] * 3
+        cut_off(found, 2)
+        assert await deleted(found, 7, 200) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+        await found.until(lambda: found.replica(3).log_start_offset == 7)
+        await found.kill(2)
+        await found.until(lambda: 2 not in found.brokers[1].metadata.image.brokers)
+        assert await deleted(found, -1, 60_000) == (ErrorCode.NONE, 10)
+        assert [found.replica(id).log_start_offset for id in (1, 3)] == [10] * 2
 
 
 async def test_b11_a_broker_that_hears_nothing_serves_no_reads_and_acks_nothing(
