@@ -56,6 +56,7 @@ from oncelog_server.transaction.marker_delivery import LocalMarkers
 if TYPE_CHECKING:
     from oncelog_server.cleaning.cleaner import LogCleaner
     from oncelog_server.observe.listener import MetricsListener
+    from oncelog_server.partition.partition import Partition
     from oncelog_server.replica_failures import ReplicaFailures
     from oncelog_server.replication import Replication
     from oncelog_server.self_fencing import SelfFencing
@@ -332,12 +333,29 @@ class Broker:
         from oncelog_server.self_fencing import CheckedRequests, CheckedTimers, SelfFencing
 
         authority = self.metadata.membership.authority
-        fencing = SelfFencing(authority, self.partitions, self._timers, self._clock.boottime_ms)
+        fencing = SelfFencing(
+            authority,
+            self.partitions,
+            self._timers,
+            self._clock.boottime_ms,
+            self._still_leads,
+        )
         self._group_flush.before_callbacks = fencing.check
         self._other_brokers.check_authority = fencing.check
         self.services.timers = CheckedTimers(self._timers, fencing)
         self._self_fencing = fencing
         return CheckedRequests(requests, fencing)
+
+    def _still_leads(self, partition: Partition) -> bool:
+        """Return True if the image names this broker as the leader, in the epoch in which the
+        partition was led last."""
+        found = self.metadata.image.partition(*partition.topic_partition)
+        return (
+            found is not None
+            and found.topic_id == partition.topic_id
+            and found.leader == self.settings.node_id
+            and found.leader_epoch == partition.leader_epoch
+        )
 
     def _new_replica_failures(self) -> ReplicaFailures:
         from oncelog_server.replica_failures import ReplicaFailures

@@ -59,6 +59,7 @@ def new_replica_manager(
         refused_ids=base.refused_ids,
         is_given_id=producer_ids.is_given,
         refused_work=base.refused_work,
+        stop_following=late_replication.stop_following,
     )
     return ReplicaManager(
         base.settings.node_id,

@@ -93,11 +93,15 @@ class IsrDuty:
         if delta.brokers_changed:
             self._check()
 
-    def _epochs(self) -> Mapping[int, int]:
-        """Return the epochs of the brokers with replicas that may join an ISR."""
+    def _epochs(self, partition: Partition) -> Mapping[int, int]:
+        """Return the epochs of the brokers with replicas that may join the ISR of the partition:
+        live ones that do not drain, with a replica that has not failed (`Candidates.serves`)."""
         image = self._image()
+        topic_id, index = partition.topic_id, partition.topic_partition.partition
         return {
-            id: broker.epoch for id, broker in image.brokers.items() if id not in image.draining
+            id: broker.epoch
+            for id, broker in image.brokers.items()
+            if id not in image.draining and (id, topic_id, index) not in image.failed
         }
 
     def _due(self) -> None:

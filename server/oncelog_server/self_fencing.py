@@ -21,6 +21,7 @@ import structlog
 from oncelog_server.cluster.authority import Authority
 from oncelog_server.deferred import Unheard
 from oncelog_server.network.listener import Requests
+from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.requests.response import EncodedResponse
 from oncelog_server.requests.session import Session
@@ -30,7 +31,10 @@ log = structlog.get_logger("oncelog.cluster")
 
 
 class SelfFencing:
-    """Suspends `partitions` while `authority` is not valid. `boottime_ms` is its clock."""
+    """Suspends `partitions` while `authority` is not valid. `boottime_ms` is its clock.
+    `still_leads` returns True if the newest metadata image names this broker as the leader of a
+    partition in the partition's leader epoch: with many partitions, the changes of an image are not
+    all made at once."""
 
     def __init__(
         self,
@@ -38,11 +42,13 @@ class SelfFencing:
         partitions: Partitions,
         timers: Timers,
         boottime_ms: Callable[[], int],
+        still_leads: Callable[[Partition], bool],
     ) -> None:
         self._authority = authority
         self._partitions = partitions
         self._timers = timers
         self._boottime_ms = boottime_ms
+        self._still_leads = still_leads
         self._timer: Timer | None = None
         self._was_valid = False
         authority.on_change = self.check
@@ -64,7 +70,7 @@ class SelfFencing:
                 log.warning("the broker leads again")
             self._was_valid = True
             try:
-                self._partitions.resume()
+                self._partitions.resume(self._still_leads)
             except Exception as failure:
                 Unheard.give([failure])
             return

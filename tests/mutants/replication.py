@@ -66,6 +66,22 @@ REPLICATION_MUTANTS: Final = (
         ("tests/server/replication/test_replication.py",),
     ),
     Mutant(
+        "CU1",
+        "a log is cut although this broker leads the partition by now",
+        f"{_FETCHER}/leader_fetcher.py",
+        "            if self._cutting.get(followed.key) is not followed:\n",
+        "            if False:\n",
+        ("tests/server/fetcher/test_leader_fetcher.py",),
+    ),
+    Mutant(
+        "CU2",
+        "a follower acknowledges records that its disk has refused to sync",
+        "server/oncelog_server/links/fetcher.py",
+        "                    self.fetcher.forget(partition)",
+        "                    pass",
+        ("tests/server/links/test_fetcher.py",),
+    ),
+    Mutant(
         "F5",
         "after an unknown outcome the ISR is not maximal",
         f"{_PARTITION}/isr_updates.py",

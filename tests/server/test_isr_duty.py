@@ -108,6 +108,24 @@ def test_after_a_stop_nothing_is_checked() -> None:
     assert found.written == []
 
 
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_a_failed_replica_joins_no_isr_and_holds_no_other_back(has_failed: bool) -> None:
+    """A proposal with a failed replica would be refused as a whole."""
+    found = Duty()
+    for led in found.partitions:
+        led.become_leader(0, led.leader_epoch, (0,), (0, 1, 2), 11)
+        for follower in (1, 2):
+            led.replicas.record_fetch(follower, led.log_end_offset, led.log_end_offset, 0, 1)
+    brokers = {id: BrokerImage(id, 1, "", (), None, {}) for id in (0, 1, 2)}
+    topic_id = found.partitions[0].topic_id
+    failed = {(2, topic_id, 0): 5} if has_failed else {}
+    found.image = msgspec.structs.replace(found.image, brokers=brokers, failed=failed)
+    found.timers.advance(MAX_LAG_MS)
+    (proposals,) = found.written
+    isrs = {proposal.partition: proposal.isr for proposal in proposals}
+    assert isrs == {0: (0, 1) if has_failed else (0, 1, 2), 1: (0, 1, 2)}
+
+
 @pytest.mark.parametrize("stops", [False, True])
 def test_a_broker_that_stops_joins_no_isr(stops: bool) -> None:
     found = Duty()

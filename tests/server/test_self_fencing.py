@@ -17,6 +17,7 @@ from oncelog_server.requests.response import Parts
 from oncelog_server.requests.session import Session
 from oncelog_server.security.resources import ANONYMOUS
 from oncelog_server.self_fencing import CheckedRequests, CheckedTimers, SelfFencing
+from oncelog_server.topic_partition import TopicPartition
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.manual_timers import ManualTimers
 from tests.server.partition.partitions import partition, refusal, waiter
@@ -39,8 +40,14 @@ class World:
         self.partitions = Partitions()
         self.partitions.add(led)
         self.led = led
+        # Partitions with another leader in the image, while the change is not made yet.
+        self.deposed: set[Partition] = set()
         self.fencing = SelfFencing(
-            self.authority, self.partitions, self.timers, lambda: self.now_ms
+            self.authority,
+            self.partitions,
+            self.timers,
+            lambda: self.now_ms,
+            lambda found: found not in self.deposed,
         )
 
     def advance(self, by_ms: int) -> None:
@@ -69,6 +76,21 @@ def test_before_its_registration_a_broker_leads_nothing(world: World) -> None:
     assert not world.led.is_leader
     world.authority.renew(0, TTL_MS)
     assert world.led.is_leader
+
+
+def test_a_leader_that_the_image_has_replaced_does_not_act_again(world: World) -> None:
+    """The changes of an image are made in slices, and the registration is renewed meanwhile."""
+    other = partition(name=TopicPartition("topic", 1))
+    world.partitions.add(other)
+    world.authority.renew(0, TTL_MS)
+    world.advance(VALID_MS)
+    world.deposed.add(other)
+    world.authority.renew(world.now_ms, TTL_MS)
+    assert (world.led.is_leader, other.is_leader) == (True, False)
+    assert refusal(other.check_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    other.become_follower(2, 1)
+    other.become_leader(0, 2, (0,), (0,), is_suspended=world.partitions.is_suspended)
+    assert other.is_leader
 
 
 def test_without_a_keepalive_the_broker_stops_before_its_lease_ends(world: World) -> None:

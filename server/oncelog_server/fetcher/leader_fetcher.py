@@ -150,6 +150,11 @@ class LeaderFetcher:
         followed = self._followed.get(key_of(partition))
         return UNKNOWN if followed is None else followed.lag
 
+    def _is_current(self, followed: Followed) -> bool:
+        """Return False if the partition is not followed any more, or is followed in another leader
+        epoch. This can change between two steps: the broker may lead the partition by now."""
+        return self._followed.get(followed.key) is followed
+
     def _want(self, followed: Followed) -> None:
         followed.phase = Phase.FETCHING
         self._session.want(followed.key, followed.row(self._settings.partition_max_bytes))
@@ -162,8 +167,10 @@ class LeaderFetcher:
         self._cutting.pop(key, None)
 
     def _delay(self, followed: Followed, delay_ms: int | None = None) -> None:
-        """Fetch a partition again after `delay_ms`. If `delay_ms` is None, wait for the
-        back-off."""
+        """Fetch a partition again after `delay_ms`. If `delay_ms` is None, wait for the back-off.
+        A partition that the last error has taken offline is not followed any more."""
+        if not self._is_current(followed):
+            return
         self._leave_phase(followed)
         followed.phase = Phase.DELAYED
         if delay_ms is None:
@@ -384,7 +391,7 @@ class LeaderFetcher:
         }
         for followed in list(self._asking.values()):
             row = found.get(followed.log.partition.topic_partition)
-            if row is not None:
+            if row is not None and self._asking.get(followed.key) is followed:
                 self._take_offset(followed, row, is_start=is_start)
             yield
 
@@ -431,6 +438,8 @@ class LeaderFetcher:
     def make_cuts(self) -> Steps[None]:
         """Cut the logs, and fetch from their new ends."""
         for followed in list(self._cutting.values()):
+            if self._cutting.get(followed.key) is not followed:
+                continue
             cut = followed.cut
             assert cut is not None
             if cut.offset < followed.log.partition.high_watermark:

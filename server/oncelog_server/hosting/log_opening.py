@@ -55,6 +55,7 @@ class LogOpening:
         refused_ids: RefusedProducerIds,
         is_given_id: Callable[[int], bool],
         refused_work: RefusedWork,
+        stop_following: Callable[[TopicPartition], None],
     ) -> None:
         self._settings = settings
         self._files = files
@@ -66,6 +67,7 @@ class LogOpening:
         self._refused_ids = refused_ids
         self._is_given_id = is_given_id
         self._refused_work = refused_work
+        self._stop_following = stop_following
         self._configs = LogConfigs(settings)
         # Directories with a topic id that the start has checked.
         self._checked: Set[str] = frozenset()
@@ -196,6 +198,8 @@ class LogOpening:
                 self._partitions.on_storage_change()
 
     def _went_offline(self, partition: Partition) -> None:
+        # A further fetch would acknowledge records that may not be on the disk.
+        self._stop_following(partition.topic_partition)
         log.error(
             "partition offline", partition=str(partition.topic_partition), reason=partition.offline
         )

@@ -73,13 +73,14 @@ class ReplicaFetchers:
         return (link.fetcher for link in self._by_leader.values())
 
     def follow(self, partition: Partition) -> None:
-        """Fetch a partition from its leader, or stop fetching it if it has no leader."""
+        """Fetch a partition from its leader, or stop fetching it if it has no leader. An offline
+        partition is not fetched: its log may lack records that were appended."""
         name = partition.topic_partition
         leader_id = partition.leader_id
         before = self._leaders.get(name)
         if before is not None and (before[0] != leader_id or before[1] is not partition):
             self.forget(name)
-        if leader_id < 0 or self._stopped:
+        if leader_id < 0 or self._stopped or partition.offline is not None:
             return
         self._leaders[name] = leader_id, partition
         link = self._by_leader.get(leader_id)
@@ -226,6 +227,7 @@ class FetcherLink:
                 partition.finish_flush(flush, error)
                 if error is not None:
                     partition.fail(str(error))
+                    self.fetcher.forget(partition)  # or the next fetch would acknowledge it
             self._done()
 
         files.sync([file for _, flush in flushes for file in flush.files], synced)

@@ -16,8 +16,8 @@ from oncelog_server.slices import Steps
 
 
 class IsrUpdates:
-    """`epochs` returns the broker epochs of the live brokers, without the brokers that are
-    stopping. `max_lag_ms` is `replica.lag.time.max.ms`. `partitions` are those of this broker.
+    """`epochs` returns the broker epochs of the live brokers with replicas of a partition that may
+    join its ISR. `max_lag_ms` is `replica.lag.time.max.ms`. `partitions` are those of this broker.
 
     Counts of the changes since the start: `shrinks`, `expansions`, `failures`.
     """
@@ -27,7 +27,7 @@ class IsrUpdates:
         partitions: Iterable[Partition],
         changes: IsrChanges,
         *,
-        epochs: Callable[[], Mapping[int, int]],
+        epochs: Callable[[Partition], Mapping[int, int]],
         monotonic_ms: Callable[[], int],
         max_lag_ms: int,
     ) -> None:
@@ -96,7 +96,10 @@ class IsrUpdates:
 
     def _wait_for_joining(self, partition: Partition) -> None:
         partition.replicas.wait_for_joining(
-            partition.log_end_offset, self._monotonic_ms(), self._max_lag_ms, self._epochs()
+            partition.log_end_offset,
+            self._monotonic_ms(),
+            self._max_lag_ms,
+            self._epochs(partition),
         )
         # The high watermark may have waited for a follower that does not count any more.
         partition.recompute_high_watermark()
@@ -104,7 +107,7 @@ class IsrUpdates:
     def _expand(self, partition: Partition, fetched_since_ms: int = UNKNOWN) -> None:
         replicas = partition.replicas
         joining = replicas.may_join(
-            partition.high_watermark, self._epochs(), fetched_since_ms=fetched_since_ms
+            partition.high_watermark, self._epochs(partition), fetched_since_ms=fetched_since_ms
         )
         if joining:
             self.expansions += 1

@@ -115,12 +115,15 @@ class Partitions:
         for partition in self:
             partition.suspend()
 
-    def resume(self) -> None:
-        """Act as the leader again where the metadata says so. All partitions resume, even after an
+    def resume(self, still_leads: Callable[[Partition], bool]) -> None:
+        """Act as the leader again where `still_leads` says so. The other partitions wait for the
+        change of their leader, which is not made yet. All partitions resume, even after an
         exception of a waiting request. The exceptions are raised at the end."""
         self.is_suspended = False
         raised: list[Exception] = []
         for partition in self:
+            if not still_leads(partition):
+                continue
             try:
                 partition.resume()
             except Exception as failure:

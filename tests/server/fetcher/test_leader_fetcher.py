@@ -13,6 +13,7 @@ from oncelog_server.fetcher.leader_fetcher import FIRST_DELAY_MS, MOST_DOUBLINGS
 from oncelog_server.partition.follower_log import FollowerLog
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition import Partition
+from oncelog_server.slices import at_its_end
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.fetcher.cluster import (
     SETTINGS,
@@ -114,6 +115,89 @@ def test_deleted_records_of_the_leader_are_deleted_on_the_follower() -> None:
     leader.partitions[0].delete_records_before(3, NOW_MS)
     synced(leader, follower)
     assert follower.partitions[0].log_start_offset == 3
+
+
+# --- changes of the leader between two steps
+
+
+def about_to_cut() -> tuple[Node, Node]:
+    """Return the leader of epoch 1, and its follower with two logs that must be cut at offset 1."""
+    leader, follower = Node(0, 2), Node(1, 2)
+    follower.lead(0, ISR, ISR)
+    leader.follow(1, 0)
+    for index in range(2):
+        append(follower, 1, index)
+    synced(follower, leader)
+    for index in range(2):
+        append(follower, 3, index)
+    leader.lead(1, ISR, ISR)
+    follower.follow(0, 1)
+    while not follower.fetcher.has_cuts:
+        request = fetch_of(follower)
+        at_its_end(follower.fetcher.take(request, leader.answer(request, follower)))
+    if follower.fetcher.prepare_cuts():
+        follower.checkpoint()
+    return leader, follower
+
+
+def test_a_log_that_this_broker_leads_by_now_is_not_cut() -> None:
+    """Otherwise an acknowledged record is lost, and its offset is used again."""
+    _, follower = about_to_cut()
+    cuts = follower.fetcher.make_cuts()
+    next(cuts)
+    led = follower.partitions[1]
+    follower.fetcher.forget(led)
+    led.become_leader(1, 2, (1,), ISR)
+    append(follower, 1, 1)
+    for _ in cuts:
+        pass
+    assert [found.log_end_offset for found in follower.partitions] == [1, 5]
+    assert led.high_watermark == 5
+
+
+def test_a_follower_catches_up_after_a_new_epoch_between_two_cuts() -> None:
+    leader, follower = about_to_cut()
+    cuts = follower.fetcher.make_cuts()
+    next(cuts)
+    leader.lead(2, ISR, ISR)
+    for found in follower.partitions:
+        found.become_follower(0, 2)
+        follower.fetcher.follow(FollowerLog(found))
+    for _ in cuts:
+        pass
+    append(leader, 5, 1)
+    synced(leader, follower)
+
+
+@pytest.mark.parametrize("is_led", [True, False])
+def test_the_offsets_of_a_leader_are_not_taken_after_a_change_of_the_epoch(is_led: bool) -> None:
+    leader, follower = Node(0, 2), Node(1, 2)
+    leader.lead(0, (0,), ISR)
+    follower.follow(0, 0)
+    for index in range(2):
+        append(leader, 20, index, times=2)
+        leader.partitions[index].delete_records_before(30, NOW_MS)
+    request = fetch_of(follower)
+    at_its_end(follower.fetcher.take(request, leader.answer(request, follower)))
+    for _ in range(2):
+        asked = follower.fetcher.next()
+        assert isinstance(asked, ListOffsetsRequest)
+        steps = follower.fetcher.take(asked, leader.answer(asked, follower))
+        next(steps)
+        if asked.topics[0].partitions[0].timestamp != -2:
+            break
+        at_its_end(steps)
+    changed = follower.partitions[1]
+    if is_led:
+        follower.fetcher.forget(changed)
+        changed.become_leader(1, 1, (1,), ISR)
+    else:
+        leader.lead(1, ISR, ISR)
+        changed.become_follower(0, 1)
+        follower.fetcher.follow(FollowerLog(changed))
+    for _ in steps:
+        pass
+    assert {found.partition for found in follower.fetcher._cutting} == {0}
 
 
 # --- sessions

@@ -67,7 +67,7 @@ class Replication(RuleBasedStateMachine):
             IsrUpdates(
                 _Partitions(node),
                 self.store,
-                epochs=lambda: {node.broker_id: node.epoch for node in self.nodes},
+                epochs=lambda _: {node.broker_id: node.epoch for node in self.nodes},
                 monotonic_ms=lambda: 0,
                 max_lag_ms=MAX_LAG_MS,
             )

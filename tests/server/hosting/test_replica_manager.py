@@ -474,5 +474,5 @@ async def test_a_partition_that_the_broker_leads_while_it_is_suspended_serves_af
         with pytest.raises(Refused) as refused:
             partition.append(batch(), now_ms=NOW_MS)
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        broker.partitions.resume()
+        broker.partitions.resume(lambda _: True)
         assert partition.append(batch(), now_ms=NOW_MS).base_offset == 0

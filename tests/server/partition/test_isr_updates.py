@@ -35,7 +35,7 @@ class Store:
         self.updates = IsrUpdates(
             self.partitions,
             self,
-            epochs=lambda: self.epochs,
+            epochs=lambda _: self.epochs,
             monotonic_ms=lambda: self.now_ms,
             max_lag_ms=MAX_LAG_MS,
         )
