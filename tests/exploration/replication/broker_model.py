@@ -103,7 +103,7 @@ class Broker:
         self.updates = IsrUpdates(
             (self.partition,),
             self,
-            epochs=self._epochs,
+            epochs=lambda _: self._epochs(),
             monotonic_ms=_now_ms,
             max_lag_ms=MAX_LAG_MS,
         )
