@@ -291,10 +291,20 @@ class Consumer(Generic[K, V]):
                 # never see their results.
                 await asyncio.sleep(0)
                 return []
-            wait_ms = min(deadline_ms, self._auto_commit.due_ms) - now_ms
+            await self._wait(min(deadline_ms, self._auto_commit.due_ms) - now_ms)
+
+    async def _wait(self, wait_ms: float) -> None:
+        """Wait for `_wake`, but not longer than `wait_ms`. A group sees this wait as polling."""
+        group = self._group if self._subscription.uses_group else None
+        if group is not None:
+            group.membership.polled(monotonic_ms(), waits=True)
+        try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if wait_ms == math.inf else max(wait_ms, 0) / 1000):
                     await self._awake.wait()
+        finally:
+            if group is not None:
+                group.membership.polled(monotonic_ms())
 
     async def _background_tasks(self) -> None:
         now_ms = monotonic_ms()

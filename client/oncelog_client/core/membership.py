@@ -144,6 +144,7 @@ class Membership:
         self.rejoin_reason = ""
         self._generation_lost = False
         self._last_poll_ms = now_ms
+        self._poll_waits = False
         self._last_heartbeat_ms = now_ms
         self._session_start_ms = now_ms
         self.metadata = self.identity
@@ -332,14 +333,18 @@ class Membership:
 
     # -- staying
 
-    def polled(self, now_ms: float) -> None:
-        """Record that the application polls, so that the member stays in the group."""
+    def polled(self, now_ms: float, *, waits: bool = False) -> None:
+        """Record that the application polls, so that the member stays in the group. With `waits`
+        the poll waits until the next call of `polled`, and the whole wait counts as polling: Java's
+        client calls `pollHeartbeat` in each turn of its `poll`."""
         self._last_poll_ms = now_ms
+        self._poll_waits = waits
 
     def poll_overdue(self, now_ms: float) -> bool:
-        """Return True if the application has not polled for `max_poll_interval_ms`. The member then
-        leaves the group."""
-        return now_ms - self._last_poll_ms > self.config.max_poll_interval_ms
+        """Return True if the application has not polled for `max_poll_interval_ms` (KIP-62). The
+        member then leaves the group."""
+        idle_ms = 0 if self._poll_waits else now_ms - self._last_poll_ms
+        return idle_ms > self.config.max_poll_interval_ms
 
     def session_expired(self, now_ms: float) -> bool:
         """Return True if this member got no response for a session timeout. The coordinator must

@@ -313,7 +313,9 @@ class GroupSession:
                     self._group_id,
                     self._config.max_poll_interval_ms,
                 )
-                await self._send_leave(membership.leave_request("the application does not poll"))
+                request = membership.leave_request("the application does not poll")
+                self._wake()
+                await self._send_leave(request)
                 continue
             if membership.session_expired(now_ms):
                 self._cluster.forget_coordinator(CoordinatorType.GROUP, self._group_id)

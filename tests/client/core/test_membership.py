@@ -200,6 +200,15 @@ def test_the_session_and_the_poll_interval_expire() -> None:
     assert not member.poll_overdue(300_002)
 
 
+def test_a_poll_that_waits_is_never_overdue() -> None:
+    member = stable()
+    member.polled(0, waits=True)
+    assert not member.poll_overdue(1_000_000)
+    member.polled(1_000_000)
+    assert not member.poll_overdue(1_300_000)
+    assert member.poll_overdue(1_300_001)
+
+
 def test_a_leave_request_names_the_member_and_a_static_member_sends_none() -> None:
     request = stable().leave_request("bye")
     assert request is not None

@@ -4,6 +4,7 @@ it. Deleted topics and failed requests do not change that."""
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any, Final
 
 import pytest
@@ -87,6 +88,20 @@ async def test_a_member_that_does_not_poll_sends_heartbeats_after_the_rebalance(
     polls."""
     session, coordinator = member
     await coordinator.hear(HeartbeatRequest)
+    assert session.needs_attention
+
+
+async def test_a_member_that_leaves_for_lack_of_polls_wakes_the_poll(
+    member: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, coordinator = member
+    await coordinator.hear(HeartbeatRequest)
+    woken = asyncio.Event()
+    monkeypatch.setattr(session, "_wake", woken.set)
+    session.membership.polled(-math.inf)
+    async with asyncio.timeout(DEADLINE_S):
+        await woken.wait()
+    await coordinator.hear(LeaveGroupRequest)
     assert session.needs_attention
 
 
