@@ -158,8 +158,11 @@ class Consumer(Generic[K, V]):
         """Subscribe, as a member of the group, to topics or to a compiled pattern. The pattern must
         match the whole name of a topic.
 
-        Replace the earlier subscription. A plain string is one topic. `poll` joins the group.
-        Raises TypeError or ValueError for a value that is no name.
+        Replace the earlier subscription and its listener. A plain string is one topic. `poll` joins
+        the group. Raises TypeError or ValueError for a value that is no name, and IllegalStateError
+        if the earlier subscription is of another kind: the earlier subscription and listener stay.
+        A call that is cancelled later, or raises a KafkaError of the brokers, has changed the
+        subscription.
         """
         self._check_open()
         if self._group is None:
@@ -170,23 +173,33 @@ class Consumer(Generic[K, V]):
             raise TypeError(f"listener is {type(listener).__name__}, not RebalanceListener")
         if isinstance(topics, TopicPattern):
             topics.fullmatch("")  # A pattern of bytes raises TypeError.
-        else:
-            topics = _topic_names(topics)
-        self._group.listener = listener or RebalanceListener()
-        if isinstance(topics, TopicPattern):
             self._subscription.subscribe_pattern(topics)
             self._cluster.all_topics = True
-            await self._cluster.retry(self._cluster.refresh, self.config.default_api_timeout_ms)
         else:
-            if not topics:
+            names = _topic_names(topics)
+            if not names:
                 await self.unsubscribe()
                 return
-            self._subscription.subscribe_topics(topics)
-            self._cluster.watch(topics)
-            # A missing topic is no error here, because it is created, or the consumer waits for it.
-            with suppress(RetriableError):
-                await self._cluster.refresh()
-        self._group.membership.require_rejoin("the subscription changed")
+            self._subscription.subscribe_topics(names)
+            self._cluster.watch(names)
+        # Before the first wait, so that a cancelled call is a complete change of the subscription.
+        self._group.subscribed(listener or RebalanceListener())
+        await self._refresh_subscribed()
+
+    async def _refresh_subscribed(self) -> None:
+        """Find the topics of a new subscription. If the call is cancelled or fails, they are found
+        in the background. Raises KafkaError."""
+        try:
+            if self._subscription.mode is Mode.PATTERN:
+                await self._cluster.retry(self._cluster.refresh, self.config.default_api_timeout_ms)
+            else:
+                # A missing topic is no error here, because it is created, or the consumer waits
+                # for it.
+                with suppress(RetriableError):
+                    await self._cluster.refresh()
+        except BaseException:
+            self._cluster.refresh_soon()
+            raise
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without assignment by a group."""
@@ -199,10 +212,13 @@ class Consumer(Generic[K, V]):
         self._fetcher.pump()
 
     async def unsubscribe(self) -> None:
-        """Remove the subscription and leave the group."""
+        """Remove the subscription and leave the group. A cancelled call does both, without waiting
+        for the commit, and so does a call that raises the exception of a listener."""
         self._check_open()
-        await self._leave("the consumer unsubscribed")
-        self._subscription.unsubscribe()
+        try:
+            await self._leave("the consumer unsubscribed")
+        finally:
+            self._subscription.unsubscribe()
 
     async def _leave(self, reason: str) -> None:
         if self._group is not None and self._subscription.uses_group:

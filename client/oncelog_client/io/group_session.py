@@ -118,6 +118,13 @@ class GroupSession:
             or membership.state is not MemberState.STABLE
         )
 
+    def subscribed(self, listener: RebalanceListener) -> None:
+        """Take over a new subscription and its listener: apply a pattern to the known topics, and
+        let the next poll rejoin."""
+        self.listener = listener
+        self._subscription.match(self._topics_to_match())
+        self.membership.require_rejoin("the subscription changed")
+
     # -- inside poll
 
     async def poll(self) -> None:
@@ -358,9 +365,9 @@ class GroupSession:
         """Revoke the partitions and leave the group, if the coordinator can be reached."""
         try:
             if self._round is not None:
-                self._round.cancel()
-                await asyncio.wait({self._round})
-                self._round = None
+                ended, self._round = self._round, None
+                ended.cancel()
+                await asyncio.wait({ended})
                 if self.membership.state is not MemberState.UNJOINED:
                     self.membership.start_over(keep_member_id=True)
             if self.membership.generation_id >= 0:
