@@ -31,10 +31,24 @@ def _from_rows(rows: Iterable[consumer_protocol.TopicPartition]) -> tuple[TopicP
 
 
 def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """Return the partitions of a SyncGroup response. Empty bytes mean no partitions."""
+    """Return the partitions of a SyncGroup response. Empty bytes mean no partitions. Raises
+    ProtocolError."""
     if not data:
         return ()
     return _from_rows(consumer_protocol.decode_assignment(data).assigned_partitions)
+
+
+def own_assignment(group_id: str, data: bytes) -> tuple[TopicPartition, ...]:
+    """Return the partitions that a SyncGroup response assigns to this member. Raises KafkaError for
+    unreadable bytes. The broker does not check the bytes of the leader's client."""
+    try:
+        return decode_assignment(data)
+    except ProtocolError as error:
+        raise KafkaError(
+            f"group {group_id}: the assignment by the group's leader cannot be read ({error}): "
+            "check the client that leads the group, then poll to rejoin",
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ) from error
 
 
 def decode_members(response: JoinGroupResponse) -> dict[str, MemberSubscription]:

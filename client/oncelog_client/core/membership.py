@@ -34,7 +34,7 @@ from oncelog_protocol.messages.sync_group import (
 )
 
 from .assignors import ASSIGNORS, cooperative
-from .group_protocol import decode_assignment, rows_by_topic
+from .group_protocol import own_assignment, rows_by_topic
 
 PROTOCOL_TYPE: Final = "consumer"
 NO_GENERATION: Final = -1
@@ -300,14 +300,16 @@ class Membership:
         self, response: SyncGroupResponse, now_ms: float
     ) -> tuple[Reaction, tuple[TopicPartition, ...]]:
         """Take the response to a SyncGroup. Return the reaction. With CONTINUE also return the
-        partitions of this member."""
+        partitions of this member. Raises KafkaError for an unreadable assignment: the member is not
+        stable then, and the caller calls `disconnected`."""
         outcome = reaction(ApiKey.SYNC_GROUP, response.error_code)
         if outcome is not Reaction.CONTINUE:
             self._failed(outcome)
             return outcome, ()
+        assigned = own_assignment(self.config.group_id, response.assignment)
         self._apply(MemberEvent.SYNCED)
         self._last_heartbeat_ms = self._session_start_ms = now_ms
-        return outcome, decode_assignment(response.assignment)
+        return outcome, assigned
 
     def _failed(self, outcome: Reaction) -> None:
         if outcome is Reaction.START_OVER:
@@ -317,7 +319,8 @@ class Membership:
             self.require_rejoin(f"the last join ended with: {outcome.value}")
 
     def disconnected(self) -> None:
-        """Handle a JoinGroup or SyncGroup that failed without a response."""
+        """Handle a JoinGroup or SyncGroup that failed without a response, or with a response that
+        cannot be used. The member rejoins."""
         self._failed(Reaction.FIND_COORDINATOR)
 
     def changes(

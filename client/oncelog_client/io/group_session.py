@@ -233,7 +233,8 @@ class GroupSession:
             membership.disconnected()
             await self._pause()
             return None
-        except KafkaError:
+        except Exception:
+            # `poll` raises the error once. The member must be able to join after any error.
             membership.disconnected()
             raise
         await self._react(reaction, code)

@@ -121,6 +121,18 @@ def test_empty_bytes_are_an_assignment_without_partitions() -> None:
     assert decode_assignment(b"") == ()
 
 
+def test_a_member_with_an_unreadable_assignment_is_not_stable() -> None:
+    member = membership()
+    member.join_request(["t"], [], 0)
+    member.joined(joined())
+    with pytest.raises(KafkaError, match=r"group g: the assignment .* cannot be read"):
+        member.synced(SyncGroupResponse(assignment=b"\0\1\0\0\0\5xx"), 0)
+    assert member.state is MemberState.SYNCING
+    member.disconnected()
+    assert member.rejoin_needed
+    assert member.join_request(["t"], [], 0).member_id == "me"
+
+
 def test_an_eager_member_revokes_all_partitions_a_cooperative_member_only_unwanted_ones() -> None:
     other = TopicPartition("u", 0)
     assert stable().leaving_behind([TWO, ONE], ["t"]) == ((ONE, TWO), False)

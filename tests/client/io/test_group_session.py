@@ -105,6 +105,25 @@ async def test_a_member_that_leaves_for_lack_of_polls_wakes_the_poll(
     assert session.needs_attention
 
 
+async def test_a_member_joins_again_after_an_unexpected_error_of_a_round(
+    member: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, coordinator = member
+    await coordinator.hear(HeartbeatRequest)
+    await session.poll()
+    session.membership.require_rejoin("the test")
+    with monkeypatch.context() as patch:
+        patch.setattr(session.membership, "is_leader", lambda _: 1 // 0)
+        await session.poll()
+        await asyncio.wait({session._round})
+    with pytest.raises(ZeroDivisionError):
+        await session.poll()
+    await session.poll()
+    await coordinator.hear(SyncGroupRequest)
+    await coordinator.hear(HeartbeatRequest)
+    assert session.membership.state is MemberState.STABLE
+
+
 async def test_the_assignment_of_an_ended_generation_is_ignored(member: Any) -> None:
     session, coordinator = member
     coordinator.heartbeat_code = ErrorCode.UNKNOWN_MEMBER_ID
