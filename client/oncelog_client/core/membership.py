@@ -110,6 +110,22 @@ def reaction(api: ApiKey, code: int) -> Reaction:
     return found
 
 
+# The codes with which the coordinator refuses a member's commit.
+_MEMBER_REFUSALS: Final = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
+
+
+def _stale(outcome: Reaction) -> Reaction:
+    """Return the reaction to a response of a round that a `start_over` has ended."""
+    return Reaction.REJOIN if outcome is Reaction.CONTINUE else outcome
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """The changes of an assignment. The member handles `revoked` first, then `added`."""
@@ -188,7 +204,7 @@ class Membership:
 
     def start_over(self, *, keep_member_id: bool = False) -> None:
         """Forget the generation, and the member id unless `keep_member_id`. The partitions are
-        lost, not revoked."""
+        lost, not revoked. If a JoinGroup or SyncGroup is in flight, its response has no effect."""
         if self.generation_id != NO_GENERATION:
             self._generation_lost = True
         self.generation_id = NO_GENERATION
@@ -196,7 +212,23 @@ class Membership:
             self.member_id = ""
         self.protocol_name = None
         self._apply(MemberEvent.RESET)
-        self.require_rejoin("the coordinator does not know this member")
+        self.require_rejoin(
+            "the generation has ended"
+            if keep_member_id
+            else "the coordinator does not know this member"
+        )
+
+    def _refused(self, code: int) -> None:
+        """Start over after a response with UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION. After the
+        latter the member id may still be valid. With a new id, the group would wait for the old
+        member (Java's `resetStateOnResponseError`)."""
+        self.start_over(keep_member_id=code == ErrorCode.ILLEGAL_GENERATION)
+
+    @property
+    def generation_lost(self) -> bool:
+        """Return True if a generation was lost, and `leaving_behind` has not returned its
+        partitions yet."""
+        return self._generation_lost
 
     def leaving_behind(
         self, owned: Iterable[TopicPartition], topics: Iterable[str]
@@ -249,10 +281,13 @@ class Membership:
 
     def joined(self, response: JoinGroupResponse) -> Reaction:
         """Take the response to a JoinGroup and return its meaning. After CONTINUE the next step is
-        a SyncGroup. If this member is the leader (`is_leader`), it has the assignments."""
+        a SyncGroup. If this member is the leader (`is_leader`), it has the assignments. A response
+        from before a `start_over` means a new round (Java's UnjoinedGroupException)."""
         outcome = reaction(ApiKey.JOIN_GROUP, response.error_code)
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
+        if self.state is MemberState.UNJOINED:
+            return _stale(outcome)
         if outcome is Reaction.CONTINUE:
             if response.protocol_name not in self.config.strategies:
                 raise KafkaError(
@@ -264,7 +299,7 @@ class Membership:
             self.generation_id = response.generation_id
             self.protocol_name = response.protocol_name
         else:
-            self._failed(outcome)
+            self._failed(outcome, response.error_code)
         return outcome
 
     def is_leader(self, response: JoinGroupResponse) -> bool:
@@ -300,28 +335,32 @@ class Membership:
         self, response: SyncGroupResponse, now_ms: float
     ) -> tuple[Reaction, tuple[TopicPartition, ...]]:
         """Take the response to a SyncGroup. Return the reaction. With CONTINUE also return the
-        partitions of this member. Raises KafkaError for an unreadable assignment: the member is not
-        stable then, and the caller calls `disconnected`."""
+        partitions of this member. A response from before a `start_over` means a new round. Raises
+        KafkaError for an unreadable assignment: the member is not stable then, and the caller calls
+        `disconnected`."""
         outcome = reaction(ApiKey.SYNC_GROUP, response.error_code)
+        if self.state is MemberState.UNJOINED:
+            return _stale(outcome), ()
         if outcome is not Reaction.CONTINUE:
-            self._failed(outcome)
+            self._failed(outcome, response.error_code)
             return outcome, ()
         assigned = own_assignment(self.config.group_id, response.assignment)
         self._apply(MemberEvent.SYNCED)
         self._last_heartbeat_ms = self._session_start_ms = now_ms
         return outcome, assigned
 
-    def _failed(self, outcome: Reaction) -> None:
+    def _failed(self, outcome: Reaction, code: int) -> None:
         if outcome is Reaction.START_OVER:
-            self.start_over()
+            self._refused(code)
         else:
             self._apply(MemberEvent.REJOIN)
             self.require_rejoin(f"the last join ended with: {outcome.value}")
 
     def disconnected(self) -> None:
         """Handle a JoinGroup or SyncGroup that failed without a response, or with a response that
-        cannot be used. The member rejoins."""
-        self._failed(Reaction.FIND_COORDINATOR)
+        cannot be used. The member rejoins. Do nothing after a `start_over`."""
+        if self.state is not MemberState.UNJOINED:
+            self._failed(Reaction.FIND_COORDINATOR, ErrorCode.NETWORK_EXCEPTION)
 
     def changes(
         self, owned: Iterable[TopicPartition], assigned: Iterable[TopicPartition]
@@ -384,8 +423,36 @@ class Membership:
             self._session_start_ms = now_ms
             self.require_rejoin("the group is rebalancing")
         elif outcome is Reaction.START_OVER:
-            self.start_over()
+            self._refused(code)
         return outcome
+
+    def commit_refused(self, code: int, sent: ConsumerGroupMetadata) -> int:
+        """Take the error code of a commit that had the identity `sent`. Return the code for the
+        application. The generation is lost only if it is still that of the commit.
+
+        Source: OffsetCommitResponseHandler of Java's ConsumerCoordinator. Java sends no commit
+        during a rebalance, and the application gets RebalanceInProgressException. Here such a
+        commit is sent. ILLEGAL_GENERATION while a JoinGroup is in flight says that the next
+        generation has begun, so only the commit fails.
+        """
+        rebalancing = self.state in (MemberState.JOINING, MemberState.SYNCING)
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            if self.state is MemberState.STABLE and sent == self.identity:
+                self.require_rejoin("a commit was refused during a rebalance")
+            return code
+        if code not in _MEMBER_REFUSALS:
+            return code
+        if sent != self.identity:
+            if rebalancing:
+                return ErrorCode.REBALANCE_IN_PROGRESS
+            # The id of the earlier generation is fenced, not the member.
+            return ErrorCode.ILLEGAL_GENERATION if code == ErrorCode.FENCED_INSTANCE_ID else code
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            return code
+        if code == ErrorCode.ILLEGAL_GENERATION and self.state is MemberState.JOINING:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        self._refused(code)
+        return code
 
     # -- leaving
 

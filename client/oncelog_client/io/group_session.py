@@ -160,9 +160,13 @@ class GroupSession:
     async def _prepare(self) -> None:
         subscription = self._subscription
         await self._commit()
-        owned = subscription.partitions
-        given_up, lost = self.membership.leaving_behind(owned, subscription.topics)
-        await self._give_up(given_up, lost=lost)
+        while True:
+            owned = subscription.partitions
+            given_up, lost = self.membership.leaving_behind(owned, subscription.topics)
+            await self._give_up(given_up, lost=lost)
+            # A commit of the listener may have ended the generation: the rest is lost, too.
+            if not self.membership.generation_lost:
+                return
 
     async def _give_up(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
         if not partitions:
@@ -212,8 +216,12 @@ class GroupSession:
                 timeout_ms=timeout_ms,
             )
             reaction = membership.joined(joined)
+            assignments = None
             if reaction is Reaction.CONTINUE:
-                sync = membership.sync_request(await self._assignments(joined))
+                assignments = await self._assignments(joined)
+            # A refused commit may have ended the generation meanwhile.
+            if reaction is Reaction.CONTINUE and membership.state is MemberState.SYNCING:
+                sync = membership.sync_request(assignments)
                 synced = await self._cluster.call_coordinator(
                     CoordinatorType.GROUP,
                     self._group_id,

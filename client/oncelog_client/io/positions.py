@@ -14,11 +14,13 @@ from oncelog_client.core.offset_reset import OffsetReset, reset_duration_ms
 from oncelog_client.core.subscription import Assigned, Subscription
 from oncelog_client.errors import (
     CommitFailedError,
+    FencedInstanceError,
     IllegalStateError,
     KafkaError,
     NoOffsetForPartitionError,
     RebalanceInProgressError,
     RetriableError,
+    error_for,
 )
 from oncelog_client.values import (
     ConsumerGroupMetadata,
@@ -273,13 +275,17 @@ class Positions:
             timeout_ms = self._config.default_api_timeout_ms
         try:
             await commit_offsets(self._cluster, group, offsets, timeout_ms)
-        except RebalanceInProgressError:
-            membership.require_rejoin("a commit was refused during a rebalance")
-            raise
-        except CommitFailedError:
-            if membership.identity == group and self._subscription.uses_group:
-                membership.start_over()
-            raise
+        except (CommitFailedError, FencedInstanceError, RebalanceInProgressError) as error:
+            if group.generation_id < 0:
+                raise
+            code = membership.commit_refused(error.code, group)
+            if code == error.code:
+                raise
+            message = (
+                f"group {group.group_id} refused the commit of generation {group.generation_id}: "
+                "poll, then commit what is still assigned"
+            )
+            raise error_for(code, message) from error
 
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: float

@@ -174,6 +174,83 @@ def test_each_code_in_a_heartbeat_response_has_its_reaction(
     assert stable().heartbeat_answered(code, 1, 10) is expected
 
 
+def test_an_illegal_generation_keeps_the_member_id() -> None:
+    """The coordinator still knows the member. With a new id, it would wait for the old member."""
+    code = ErrorCode.ILLEGAL_GENERATION
+    beating, syncing, committing = stable(ONE), membership(), stable(ONE)
+    assert beating.heartbeat_answered(code, 1, 10) is Reaction.START_OVER
+    syncing.join_request(["t"], [], 0)
+    syncing.joined(joined())
+    assert syncing.synced(SyncGroupResponse(error_code=code), 0) == (Reaction.START_OVER, ())
+    assert committing.commit_refused(code, committing.identity) == code
+    for member in (beating, syncing, committing):
+        assert (member.member_id, member.generation_id) == ("me", -1)
+        assert member.leaving_behind([ONE], ["t"]) == ((ONE,), True)
+        assert member.join_request(["t"], [], 0).member_id == "me"
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS])
+def test_a_response_from_before_a_reset_means_a_new_round(code: ErrorCode) -> None:
+    """Java's UnjoinedGroupException."""
+    joining, syncing, unanswered = membership(), membership(), membership()
+    for member in (joining, syncing, unanswered):
+        member.join_request(["t"], [], 0)
+    syncing.joined(joined())
+    for member in (joining, syncing, unanswered):
+        member.start_over()
+    response = joined(2)
+    response.error_code = code
+    assert joining.joined(response) is Reaction.REJOIN
+    assert syncing.synced(SyncGroupResponse(error_code=code), 0) == (Reaction.REJOIN, ())
+    unanswered.disconnected()
+    for member in (joining, syncing, unanswered):
+        assert member.identity == ConsumerGroupMetadata("g", -1, "", None)
+        assert member.rejoin_needed
+        member.join_request(["t"], [], 0)
+
+
+REFUSED = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_a_refused_commit_of_an_earlier_generation_does_not_end_the_present_one(
+    code: ErrorCode,
+) -> None:
+    member = stable(ONE)
+    sent = member.identity
+    member.join_request(["t"], [], 0)
+    member.joined(joined(2))
+    assert member.commit_refused(code, sent) == ErrorCode.REBALANCE_IN_PROGRESS
+    member.synced(synced(ONE), 0)
+    expected = ErrorCode.ILLEGAL_GENERATION if code is ErrorCode.FENCED_INSTANCE_ID else code
+    assert member.commit_refused(code, sent) == expected
+    assert member.commit_refused(ErrorCode.REBALANCE_IN_PROGRESS, sent)
+    assert (member.state, member.generation_id) == (MemberState.STABLE, 2)
+    assert not member.rejoin_needed
+
+
+def test_a_refused_commit_of_the_present_generation_ends_it() -> None:
+    member = stable(ONE)
+    code = ErrorCode.UNKNOWN_MEMBER_ID
+    assert member.commit_refused(code, member.identity) == code
+    assert member.identity == ConsumerGroupMetadata("g", -1, "", None)
+    fenced = stable(ONE, instance="static")
+    code = ErrorCode.FENCED_INSTANCE_ID
+    assert fenced.commit_refused(code, fenced.identity) == code
+    assert fenced.state is MemberState.STABLE
+
+
+def test_an_illegal_generation_while_a_join_is_in_flight_leaves_the_generation_to_the_join() -> (
+    None
+):
+    member = stable(ONE)
+    member.join_request(["t"], [ONE], 0)
+    code = member.commit_refused(ErrorCode.ILLEGAL_GENERATION, member.identity)
+    assert code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert member.joined(joined(2)) is Reaction.CONTINUE
+    assert not member.generation_lost
+
+
 def test_a_response_to_a_heartbeat_of_an_older_generation_is_ignored() -> None:
     member = stable()
     assert member.heartbeat_answered(ErrorCode.ILLEGAL_GENERATION, 0, 10) is Reaction.CONTINUE
@@ -240,6 +317,7 @@ CODES = st.sampled_from([code for code in ErrorCode if code >= 0])
             st.tuples(st.just("heartbeat"), CODES),
             st.tuples(st.just("disconnect"), CODES),
             st.tuples(st.just("leave"), CODES),
+            st.tuples(st.just("commit"), CODES),
         ),
         max_size=30,
     )
@@ -259,6 +337,8 @@ def test_a_member_can_join_again_after_any_responses(
                 member.synced(SyncGroupResponse(error_code=code), 0)
             elif step == "heartbeat":
                 member.heartbeat_answered(code, member.generation_id, 0)
+            elif step == "commit":
+                member.commit_refused(code, member.identity)
             elif step == "disconnect":
                 member.disconnected()
             else:

@@ -124,6 +124,27 @@ async def test_a_member_joins_again_after_an_unexpected_error_of_a_round(
     assert session.membership.state is MemberState.STABLE
 
 
+async def test_a_leader_that_is_reset_before_its_sync_sends_no_sync(
+    member: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a SyncGroup would have no generation and no member id."""
+    session, coordinator = member
+    await coordinator.hear(HeartbeatRequest)
+    await session.poll()
+    session.membership.require_rejoin("the test")
+
+    async def reset(_: object) -> None:
+        session.membership.start_over()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "_assignments", reset)
+        await session.poll()
+        await asyncio.wait({session._round})
+    await session.poll()
+    await coordinator.hear(JoinGroupRequest)
+    assert isinstance(await coordinator.heard.get(), JoinGroupRequest)
+
+
 async def test_the_assignment_of_an_ended_generation_is_ignored(member: Any) -> None:
     session, coordinator = member
     coordinator.heartbeat_code = ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,0 +1,210 @@
+"""Commits that the coordinator refuses while a rebalance is in progress. Source:
+`OffsetCommitResponseHandler` and `UnjoinedGroupException` of the Java client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pytest
+
+from oncelog_client import (
+    CommitFailedError,
+    Consumer,
+    KafkaError,
+    RebalanceInProgressError,
+    RebalanceListener,
+    TopicPartition,
+)
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from tests.client.scripted_broker import DROP, ScriptedBroker, simulated
+
+PARTITION: Final = TopicPartition("t", 0)
+
+
+class Broker(ScriptedBroker):
+    """The coordinator of a group. `codes` has the error code of each API in it."""
+
+    def __init__(self) -> None:
+        super().__init__(self._script)
+        self.codes: dict[ApiKey, ErrorCode] = {}
+        self.slow: ApiKey | None = None
+        self.dropped: set[ApiKey] = set()
+
+    def _script(self, api: ApiKey, request: Any) -> Any:
+        if api in self.dropped:
+            return DROP
+        return self.respond(api, 4, request, self.codes[api]) if api in self.codes else None
+
+    def _response_time(self, transport: Any, time_s: float) -> float:
+        """Delay the responses of the slow API. It has a connection of its own."""
+        _, api, _ = self.requests[-1]
+        return time_s + 5 if api is self.slow else time_s
+
+    def joining_ids(self) -> list[str]:
+        """Return the member id of each JoinGroup request."""
+        return [request.member_id for _, api, request in self.requests if api is ApiKey.JOIN_GROUP]
+
+    async def rebalance(self, consumer: Consumer[bytes, bytes]) -> None:
+        """Let the next heartbeat begin a rebalance, and the consumer join it."""
+        self.codes[ApiKey.HEARTBEAT] = ErrorCode.REBALANCE_IN_PROGRESS
+        joins = self.counts[ApiKey.JOIN_GROUP]
+        while self.counts[ApiKey.JOIN_GROUP] == joins:
+            await consumer.poll(1000)
+        del self.codes[ApiKey.HEARTBEAT]
+
+
+class Listener(RebalanceListener):
+    """Notes the partitions that were revoked and lost. Commits them first, with `consumer`."""
+
+    def __init__(self, consumer: Consumer[bytes, bytes] | None = None) -> None:
+        self.consumer = consumer
+        self.errors: list[KafkaError] = []
+        self.revoked: list[TopicPartition] = []
+        self.lost: list[TopicPartition] = []
+
+    async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.revoked += partitions
+        if self.consumer is not None:
+            try:
+                await self.consumer.commit()
+            except KafkaError as error:
+                self.errors.append(error)
+
+    async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self.lost += partitions
+
+
+def group_consumer(strategy: str = "cooperative-sticky", **settings: Any) -> Consumer[bytes, bytes]:
+    """Return a consumer. With cooperative-sticky it keeps its partitions in a rebalance."""
+    settings["partition_assignment_strategy"] = [strategy]
+    return Consumer("broker:9092", group_id="g", enable_auto_commit=False, **settings)
+
+
+def test_an_illegal_generation_before_the_join_response_fails_the_commit_alone() -> None:
+    """The coordinator has begun the next generation, and its JoinGroup response is in flight."""
+    broker, listener = Broker(), Listener()
+
+    async def scenario() -> None:
+        async with group_consumer() as consumer:
+            await consumer.subscribe("t", listener)
+            await consumer.poll(1000)
+            broker.slow = ApiKey.JOIN_GROUP
+            await broker.rebalance(consumer)
+            broker.codes[ApiKey.OFFSET_COMMIT] = ErrorCode.ILLEGAL_GENERATION
+            with pytest.raises(RebalanceInProgressError):
+                await consumer.commit({PARTITION: 0})
+            await consumer.poll(60_000)
+            assert consumer.assignment() == {PARTITION}
+            assert broker.joining_ids() == ["", "member-1"]
+            assert not listener.lost
+            del broker.codes[ApiKey.OFFSET_COMMIT]
+            await consumer.commit({PARTITION: 0})
+
+    simulated(broker, scenario)
+
+
+def test_a_member_that_is_unknown_before_the_join_response_joins_as_a_new_member() -> None:
+    broker, listener = Broker(), Listener()
+
+    async def scenario() -> None:
+        async with group_consumer() as consumer:
+            await consumer.subscribe("t", listener)
+            await consumer.poll(1000)
+            broker.slow = ApiKey.JOIN_GROUP
+            await broker.rebalance(consumer)
+            broker.codes[ApiKey.OFFSET_COMMIT] = ErrorCode.UNKNOWN_MEMBER_ID
+            with pytest.raises(CommitFailedError):
+                await consumer.commit({PARTITION: 0})
+            await consumer.poll(60_000)
+            assert consumer.assignment() == {PARTITION}
+            assert broker.joining_ids() == ["", "member-1", ""]
+            assert listener.lost == [PARTITION]
+
+    simulated(broker, scenario)
+
+
+def test_a_member_that_is_unknown_joins_after_a_join_without_a_response() -> None:
+    """The host of the coordinator has died, and the new coordinator does not know the member."""
+    broker = Broker()
+
+    async def scenario() -> None:
+        async with group_consumer(
+            max_poll_interval_ms=10_000, session_timeout_ms=6_000
+        ) as consumer:
+            await consumer.subscribe("t")
+            await consumer.poll(1000)
+            broker.dropped = {ApiKey.JOIN_GROUP}
+            await broker.rebalance(consumer)
+            broker.dropped = set()
+            broker.codes[ApiKey.OFFSET_COMMIT] = ErrorCode.UNKNOWN_MEMBER_ID
+            with pytest.raises(CommitFailedError):
+                await consumer.commit({PARTITION: 0})
+            await consumer.poll(60_000)
+            assert consumer.assignment() == {PARTITION}
+            assert broker.joining_ids() == ["", "member-1", ""]
+
+    simulated(broker, scenario)
+
+
+def test_a_member_that_is_unknown_before_the_sync_response_joins_as_a_new_member() -> None:
+    broker = Broker()
+
+    async def scenario() -> None:
+        async with group_consumer() as consumer:
+            await consumer.subscribe("t")
+            await consumer.poll(1000)
+            broker.slow = ApiKey.SYNC_GROUP
+            await broker.rebalance(consumer)
+            await consumer.poll(1000)
+            broker.codes[ApiKey.OFFSET_COMMIT] = ErrorCode.UNKNOWN_MEMBER_ID
+            with pytest.raises(CommitFailedError):
+                await consumer.commit({PARTITION: 0})
+            await consumer.poll(60_000)
+            assert consumer.assignment() == {PARTITION}
+            assert broker.joining_ids() == ["", "member-1", ""]
+
+    simulated(broker, scenario)
+
+
+def test_a_commit_that_is_refused_in_a_rebalance_causes_no_further_rebalance() -> None:
+    broker = Broker()
+
+    async def scenario() -> None:
+        async with group_consumer() as consumer:
+            await consumer.subscribe("t")
+            await consumer.poll(1000)
+            broker.slow = ApiKey.SYNC_GROUP
+            await broker.rebalance(consumer)
+            await consumer.poll(1000)
+            broker.codes[ApiKey.OFFSET_COMMIT] = ErrorCode.REBALANCE_IN_PROGRESS
+            with pytest.raises(RebalanceInProgressError):
+                await consumer.commit({PARTITION: 0})
+            await consumer.poll(60_000)
+            assert broker.counts[ApiKey.JOIN_GROUP] == 2
+
+    simulated(broker, scenario)
+
+
+def test_a_failed_commit_of_a_listener_does_not_lose_the_next_generation() -> None:
+    """A former defect: the partitions of the next generation were lost, not revoked, at its end."""
+    broker = Broker()
+
+    async def scenario() -> None:
+        async with group_consumer("range") as consumer:
+            listener = Listener(consumer)
+            await consumer.subscribe("t", listener)
+            await consumer.poll(1000)
+            broker.codes[ApiKey.OFFSET_COMMIT] = ErrorCode.UNKNOWN_MEMBER_ID
+            consumer.seek(PARTITION, 7)
+            await broker.rebalance(consumer)
+            del broker.codes[ApiKey.OFFSET_COMMIT]
+            await consumer.poll(5_000)
+            listener.revoked.clear()
+            listener.lost.clear()
+            await broker.rebalance(consumer)
+            assert listener.errors
+            assert (listener.revoked, listener.lost) == ([PARTITION], [])
+
+    simulated(broker, scenario)
