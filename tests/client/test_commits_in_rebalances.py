@@ -31,10 +31,14 @@ class Broker(ScriptedBroker):
         self.codes: dict[ApiKey, ErrorCode] = {}
         self.slow: ApiKey | None = None
         self.dropped: set[ApiKey] = set()
+        # With True, the leader's assignments reach no member.
+        self.unassigned = False
 
     def _script(self, api: ApiKey, request: Any) -> Any:
         if api in self.dropped:
             return DROP
+        if api is ApiKey.SYNC_GROUP and self.unassigned:
+            request.assignments = []
         return self.respond(api, 4, request, self.codes[api]) if api in self.codes else None
 
     def _response_time(self, transport: Any, time_s: float) -> float:
@@ -63,6 +67,12 @@ class Listener(RebalanceListener):
         self.errors: list[KafkaError] = []
         self.revoked: list[TopicPartition] = []
         self.lost: list[TopicPartition] = []
+        self.generations: list[int] = []
+
+    async def on_partitions_assigned(
+        self, partitions: Sequence[TopicPartition], generation_id: int
+    ) -> None:
+        self.generations.append(generation_id)
 
     async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         self.revoked += partitions
@@ -183,6 +193,27 @@ def test_a_commit_that_is_refused_in_a_rebalance_causes_no_further_rebalance() -
                 await consumer.commit({PARTITION: 0})
             await consumer.poll(60_000)
             assert broker.counts[ApiKey.JOIN_GROUP] == 2
+
+    simulated(broker, scenario)
+
+
+def test_a_failed_commit_of_a_listener_does_not_change_the_generation_of_an_assignment() -> None:
+    """A former defect: on_partitions_assigned got the generation -1."""
+    broker = Broker()
+
+    async def scenario() -> None:
+        async with group_consumer() as consumer:
+            listener = Listener(consumer)
+            await consumer.subscribe("t", listener)
+            await consumer.poll(1000)
+            consumer.seek(PARTITION, 7)
+            broker.codes[ApiKey.OFFSET_COMMIT] = ErrorCode.UNKNOWN_MEMBER_ID
+            broker.unassigned = True
+            await broker.rebalance(consumer)
+            await consumer.poll(1000)
+            assert listener.revoked == [PARTITION]
+            assert listener.errors
+            assert set(listener.generations) == {1}
 
     simulated(broker, scenario)
 

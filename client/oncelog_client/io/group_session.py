@@ -187,6 +187,8 @@ class GroupSession:
     async def _complete(self, assigned: Sequence[TopicPartition]) -> None:
         subscription = self._subscription
         self.membership.refresh_metadata()
+        # A commit of the listener may end the generation before the second callback.
+        generation_id = self.membership.generation_id
         changes = self.membership.changes(subscription.partitions, assigned)
         try:
             await self._give_up(changes.revoked, lost=False)
@@ -194,7 +196,6 @@ class GroupSession:
             subscription.set_partitions(assigned)
             if self._joined_topics != subscription.topics:
                 self.membership.require_rejoin("the subscription changed while joining")
-            generation_id = self.membership.generation_id
             await _finished(self.listener.on_partitions_assigned(changes.added, generation_id))
 
     # -- between polls
