@@ -65,6 +65,7 @@ class Consumer(Generic[K, V]):
         self._deserialization = Deserialization(key_deserializer, value_deserializer)
         self._cluster = Cluster(self.config, auto_create=self.config.allow_auto_create_topics)
         self._subscription = Subscription()
+        self._cluster.needed_topics = self._subscription.needed_topics
         self._fetcher = Fetcher(self._cluster, self.config, self._subscription, self._wake)
         self._positions = Positions(self._cluster, self.config, self._subscription, self._wake)
         self._auto_commit = AutoCommit(self._cluster, self.config, self._positions)

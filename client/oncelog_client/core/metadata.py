@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from oncelog_client.core.leader_hints import LeaderHints
-from oncelog_client.errors import KafkaError, error_for
+from oncelog_client.errors import KafkaError, RetriableError, error_for
 from oncelog_client.values import Node, PartitionInfo, TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -92,6 +92,14 @@ class Metadata(NamedTuple):
             if names := refused.get(code):
                 return error_for(code, refusal_of(", ".join(names), code))
         return None
+
+    def lacks_any(self, topics: Iterable[str]) -> bool:
+        """Return True if a topic is unknown, or has an error that a later response may resolve."""
+        known = (self.topics.get(name) for name in topics)
+        return any(
+            info is None or (info.error and isinstance(error_for(info.error), RetriableError))
+            for info in known
+        )
 
     def partition_counts(self, topics: frozenset[str]) -> dict[str, int]:
         """Return the number of partitions of each topic, without unknown topics."""

@@ -141,6 +141,14 @@ class Subscription:
         """Return True if the group coordinator assigns the partitions."""
         return self.mode in (Mode.TOPICS, Mode.PATTERN)
 
+    def needed_topics(self, existing: Iterable[str]) -> frozenset[str]:
+        """Return the topics that the consumer reads or wants to read: the existing topics that the
+        pattern matches, or the topics subscribed to and those of the assigned partitions
+        (SubscriptionState.metadataTopics of the Java client)."""
+        if self.pattern is not None:
+            return frozenset(name for name in existing if self.pattern.fullmatch(name))
+        return self.topics.union(partition.topic for partition in self._assigned)
+
     # -- partitions
 
     def set_partitions(self, partitions: Iterable[TopicPartition]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Any, TypeVar
@@ -94,15 +95,22 @@ class Cluster:
         # Called after every refresh of the metadata.
         self.on_metadata: list[Callable[[], None]] = []
         self.all_topics = False
+        # The topics that must become usable: while a refresh finds an error for any of them, the
+        # next refresh follows after a backoff. The function gets the known topics.
+        self.needed_topics: Callable[[Iterable[str]], Iterable[str]] = lambda known: ()
         # The error of the last attempt of a call that is repeated now (see `retry`).
         self.retried: RetriableError | None = None
         self._auto_create = auto_create
+        # The topics of every refresh, and those of the calls that wait for a usable topic now.
         self._topics: set[str] = set()
+        self._waiting: Counter[str] = Counter()
         self._connections = Connections(config, spawn=self.spawn, on_failed=self.refresh_soon)
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._refreshing = asyncio.Lock()
         self._soon = False
         self._failed_refreshes = 0
+        self._incomplete_refreshes = 0
+        self._next_refresh: asyncio.TimerHandle | None = None
         self._refreshed_ms = -math.inf
         # A dict keeps the order of the starts, and a set does not. `close` cancels in this order.
         self._tasks: dict[asyncio.Task[Any], None] = {}
@@ -165,6 +173,8 @@ class Cluster:
         abort the connections, and raise CancelledError when nothing is left."""
         self.check_loop()
         self._closed = True
+        if self._next_refresh is not None:
+            self._next_refresh.cancel()
         self._connections.refuse()
         await complete(self._end, self._connections.abort)
 
@@ -294,22 +304,42 @@ class Cluster:
         async with self._refreshing:
             if self._refreshed_ms >= called_ms:
                 return
-            started_ms = monotonic_ms()
-            names = None if self.all_topics else sorted(self._topics)
-            request = MetadataRequest(
-                topics=None
-                if names is None
-                else [MetadataRequestTopic(name=name) for name in names],
-                allow_auto_topic_creation=self._auto_create,
-            )
-            response = await self.call_any(request, MetadataResponse)
-            check(response.error_code)
-            if not response.brokers:
-                raise DisconnectedError("the cluster has no brokers yet")
-            self.metadata = self.metadata.merged(response, whole=names is None)
-            self._refreshed_ms = started_ms
+            try:
+                await self._refresh()
+            finally:
+                self._repeat_if_incomplete()
         for callback in self.on_metadata:
             callback()
+
+    async def _refresh(self) -> None:
+        started_ms = monotonic_ms()
+        names = None if self.all_topics else sorted(self._topics | self._waiting.keys())
+        request = MetadataRequest(
+            topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=self._auto_create,
+        )
+        response = await self.call_any(request, MetadataResponse)
+        check(response.error_code)
+        if not response.brokers:
+            raise DisconnectedError("the cluster has no brokers yet")
+        self.metadata = self.metadata.merged(response, whole=names is None)
+        self._refreshed_ms = started_ms
+
+    def _repeat_if_incomplete(self) -> None:
+        """Refresh again after a backoff while a needed topic is missing, or has an error that a
+        refresh may resolve. The backoff grows with each such refresh in a row
+        (Metadata.handleMetadataResponse and timeToAllowUpdate of the Java client)."""
+        if self._next_refresh is not None:
+            self._next_refresh.cancel()
+            self._next_refresh = None
+        needed = self.needed_topics(self.metadata.topics)
+        if self._closed or not self.metadata.lacks_any(needed):
+            self._incomplete_refreshes = 0
+            return
+        self._incomplete_refreshes += 1
+        delay_ms = self.backoff.delay_ms(self._incomplete_refreshes, fraction())
+        loop = asyncio.get_running_loop()
+        self._next_refresh = loop.call_later(delay_ms / 1000, self.refresh_soon)
 
     def learn_leaders(self, hints: LeaderHints) -> frozenset[TopicPartition]:
         """Take over new leaders that a broker has named. Return their partitions: a request to the
@@ -350,7 +380,8 @@ class Cluster:
         self._topics.update(topics)
 
     async def topic(self, name: str, timeout_ms: float) -> TopicInfo:
-        """Return the metadata of a topic, and retry until the topic is usable.
+        """Return the metadata of a topic, and retry until the topic is usable. Every later refresh
+        has a topic that was usable once.
 
         Raises the broker's error if a retry cannot succeed. After `timeout_ms`, raises the last
         RetriableError, or TimedOutError during an attempt.
@@ -358,7 +389,6 @@ class Cluster:
         info = self.metadata.topics.get(name)
         if info is not None and info.usable:
             return info
-        self._topics.add(name)
 
         async def ask() -> TopicInfo:
             await self.refresh()
@@ -370,11 +400,16 @@ class Cluster:
                 raise error_for(error or ErrorCode.LEADER_NOT_AVAILABLE, name)
             return info
 
+        self._waiting[name] += 1
         try:
             return await self.retry(ask, timeout_ms)
-        except KafkaError:
-            self._topics.discard(name)
-            raise
+        finally:
+            self._waiting[name] -= 1
+            if not self._waiting[name]:
+                del self._waiting[name]
+            info = self.metadata.topics.get(name)
+            if info is not None and info.usable:
+                self._topics.add(name)
 
     # -- coordinators
 

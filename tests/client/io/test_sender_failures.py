@@ -184,7 +184,7 @@ async def test_a_send_that_waits_for_metadata_is_refused_when_the_producer_close
     )
 
     async def waits_for_metadata() -> bool:
-        return topic in producer._cluster._topics
+        return topic in producer._cluster._waiting
 
     async def closes() -> bool:
         return producer._accumulator.flushes_in_progress == 1
