@@ -37,6 +37,14 @@ class Unanswered(Exception):
         self.maybe_done = maybe_done
 
 
+class _NoConnection(Exception):
+    """Raised if there is no connection to the coordinator. The request was not sent, although the
+    cause may be the lost response to a FindCoordinator or Metadata request."""
+
+    def __init__(self, cause: RetriableError) -> None:
+        super().__init__(str(cause))
+
+
 class Refused(Exception):
     """Raised if the coordinator refuses the call, or the search for the coordinator fails.
     `maybe_done`: an earlier attempt was sent to the coordinator and got no response."""
@@ -87,10 +95,9 @@ async def ask(
             response = await _attempt(
                 cluster, kind, key, request, response_type, versions, deadline_ms
             )
-        except RetriableError as error:
+        except (_NoConnection, RetriableError) as error:
             reason = str(error)
-            unsent = isinstance(error, DisconnectedError) and not error.sent
-            maybe_done = maybe_done or not unsent
+            maybe_done = maybe_done or _was_sent(error)
         except KafkaError as error:
             # The coordinator could not be found, or speaks no version that the call needs.
             api = ApiKey.FIND_COORDINATOR
@@ -127,16 +134,18 @@ async def _attempt(
     versions: range,
     deadline_ms: float,
 ) -> R:
-    """Make one attempt that ends at `deadline_ms`. Raises RetriableError, for example
-    DisconnectedError (with `sent` False if the request was not sent), or TimedOutError without a
-    response."""
+    """Make one attempt that ends at `deadline_ms`. Raises _NoConnection if no connection to the
+    coordinator can be opened. After that, raises RetriableError, for example DisconnectedError
+    (with `sent` False if the request was not sent), or TimedOutError without a response."""
     try:
         async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
             connection = await cluster.coordinator_connection(kind, key)
     except TimeoutError:
         failures = cluster.failures
         reason = described(failures) if failures else f"the coordinator of {key} was not found"
-        raise DisconnectedError(f"{reason} in time", sent=False) from None
+        raise _NoConnection(DisconnectedError(f"{reason} in time")) from None
+    except RetriableError as error:
+        raise _NoConnection(error) from error
     left_ms = max(deadline_ms - monotonic_ms(), 0)
     timeout_ms = min(left_ms, cluster.config.request_timeout_ms)
     try:
@@ -144,6 +153,13 @@ async def _attempt(
     except RetriableError:
         cluster.forget_coordinator(kind, key)
         raise
+
+
+def _was_sent(error: Exception) -> bool:
+    """Return True if the request of a failed attempt was sent, so that it may have an effect."""
+    if isinstance(error, DisconnectedError):
+        return error.sent
+    return not isinstance(error, _NoConnection)
 
 
 def _refusal(request: object, response: object, code: int, what: str) -> str:
