@@ -107,10 +107,11 @@ class Producer(Generic[K, V]):
         self._running.add_done_callback(self._sender.ended)
 
     async def close(self, timeout_ms: float | None = None) -> None:
-        """Abort an open transaction, with its buffered records, unless it is prepared. If there is
-        nothing to abort, send all buffered records. Either takes at most `timeout_ms` (by default
-        `max_block_ms`). Then disconnect. A cancelled call disconnects too: records that have no
-        outcome fail, and the broker aborts an open transaction at its timeout."""
+        """Abort an open transaction, with its buffered records, unless it is prepared, or complete
+        an abort that was interrupted (KafkaProducer.close of Java). If there is nothing to abort,
+        send all buffered records. Either takes at most `timeout_ms` (by default `max_block_ms`).
+        Then disconnect. A cancelled call disconnects too: records that have no outcome fail, and
+        the broker aborts an open transaction at its timeout."""
         if self._sender is None:
             return
         self._cluster.check_loop()
@@ -119,11 +120,10 @@ class Producer(Generic[K, V]):
         try:
             with suppress(KafkaError, TimeoutError):
                 async with asyncio.timeout(timeout_ms / 1000):
-                    lifecycle = self._lifecycle
-                    if lifecycle is not None and lifecycle.transaction.is_abortable_by_closing:
-                        await lifecycle.abort(sender)
-                    else:
+                    if self._lifecycle is None:
                         await sender.flush()
+                    else:
+                        await self._lifecycle.finish(sender)
         finally:
             sender.outcomes.fail_all(ClosedError("the producer was closed"))
             try:

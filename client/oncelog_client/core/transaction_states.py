@@ -144,5 +144,6 @@ WHAT_TO_DO: Final[dict[State, str]] = {
 
 # States in which AddPartitionsToTxn may be sent.
 ADDS_PARTITIONS: Final = (State.IN_TRANSACTION, State.PREPARING, State.PREPARING_COMMIT)
-# In these states closing the producer aborts the transaction.
-CLOSING_ABORTS: Final = (*ADDS_PARTITIONS, State.ABORTABLE_ERROR)
+# In these states closing the producer aborts the transaction. An abort that was interrupted, or has
+# timed out, may be repeated, because a coordinator accepts the same abort twice.
+CLOSING_ABORTS: Final = (*ADDS_PARTITIONS, State.ABORTABLE_ERROR, State.ABORTING)

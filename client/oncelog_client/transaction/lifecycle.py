@@ -58,6 +58,7 @@ class TransactionLifecycle:
         self.transaction = ProducerTransaction()
         self._session = TransactionSession(cluster, config, self.transaction)
         self._adding: asyncio.Task[None] | None = None
+        self._aborting = asyncio.Lock()
         self._consumer: GroupConsumer | None = None
 
     def _deadline(self) -> float:
@@ -195,7 +196,20 @@ class TransactionLifecycle:
         self._accumulator.adopt(self.transaction.identity)
 
     async def abort(self, sender: Sender) -> None:
-        """Drop the buffered records, then abort."""
+        """Drop the buffered records, then abort. A second call waits for the end of the first."""
+        async with self._aborting:
+            await self._abort(sender)
+
+    async def finish(self, sender: Sender) -> None:
+        """Abort an open transaction before a close, or complete an abort that was interrupted. If
+        there is nothing to abort, send all buffered records."""
+        async with self._aborting:
+            if self.transaction.is_abortable_by_closing:
+                await self._abort(sender)
+            else:
+                await sender.flush()
+
+    async def _abort(self, sender: Sender) -> None:
         deadline_ms = self._deadline()
         if self.transaction.state is State.FENCED_IN_GROUP:
             # The coordinator has aborted the transaction. The next call is init_transactions.

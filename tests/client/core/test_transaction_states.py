@@ -367,8 +367,10 @@ def test_v2m_an_epoch_used_before_version_2_is_bumped_before_a_version_2_transac
 
 def test_closing_a_producer_aborts_nothing_that_may_be_decided() -> None:
     """A prepared transaction survives its producer (KIP-939). In the other states of `kept`, the
-    coordinator may have committed the transaction, or has fenced the producer."""
+    coordinator may have committed the transaction, or has fenced the producer. An abort is decided,
+    and may be repeated until the coordinator has carried it out."""
     kept = {State.PREPARED, State.COMMITTING, State.COMMIT_UNKNOWN, State.FATAL_ERROR}
     assert {state for state in kept if reach(state).is_abortable_by_closing} == set()
     assert reach(State.IN_TRANSACTION).is_abortable_by_closing
     assert reach(State.ABORTABLE_ERROR).is_abortable_by_closing
+    assert reach(State.ABORTING).is_abortable_by_closing
