@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from oncelog_client.admin.row_retries import retry_rows, row_error
 from oncelog_client.core.acl_bindings import (
     AccessControlEntry,
     AclBinding,
@@ -14,7 +15,7 @@ from oncelog_client.core.acl_bindings import (
     PatternType,
     ResourcePattern,
 )
-from oncelog_client.errors import check
+from oncelog_client.errors import KafkaError, RetriableError, check
 from oncelog_client.io.cluster import Cluster
 from oncelog_protocol.messages.create_acls import (
     AclCreation,
@@ -23,6 +24,7 @@ from oncelog_protocol.messages.create_acls import (
 )
 from oncelog_protocol.messages.delete_acls import (
     DeleteAclsFilter,
+    DeleteAclsFilterResult,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
@@ -64,27 +66,46 @@ async def describe_acls(
 async def delete_acls(
     cluster: Cluster, filters: Iterable[AclBindingFilter], timeout_ms: int
 ) -> list[AclBinding]:
-    request = DeleteAclsRequest([DeleteAclsFilter(*chosen) for chosen in filters])
+    deleted: list[AclBinding] = []
 
-    async def attempt() -> DeleteAclsResponse:
+    async def attempt(
+        rows: Sequence[tuple[int, DeleteAclsFilter]],
+    ) -> list[tuple[int, KafkaError | None]]:
+        request = DeleteAclsRequest([chosen for _, chosen in rows])
         response = await cluster.call_controller(request, DeleteAclsResponse)
-        for row in response.filter_results:
-            check(row.error_code, row.error_message or "")
-            for acl in row.matching_acls:
-                check(acl.error_code, acl.error_message or "")
-        return response
-
-    response = await cluster.retry(attempt, timeout_ms)
-    deleted = [
-        _binding(
-            (acl.resource_type, acl.resource_name, acl.pattern_type),
-            (acl.principal, acl.host, acl.operation, acl.permission_type),
+        deleted.extend(
+            _binding(
+                (acl.resource_type, acl.resource_name, acl.pattern_type),
+                (acl.principal, acl.host, acl.operation, acl.permission_type),
+            )
+            for row in response.filter_results
+            for acl in row.matching_acls
+            if not acl.error_code
         )
-        for row in response.filter_results
-        for acl in row.matching_acls
-    ]
+        # The results have the order of the filters.
+        return [
+            (number, _filter_error(row))
+            for (number, _), row in zip(rows, response.filter_results, strict=False)
+        ]
+
+    rows = enumerate(DeleteAclsFilter(*chosen) for chosen in filters)
+    await retry_rows(cluster, rows, attempt, timeout_ms)
     # Two filters may choose the same rule.
     return list(dict.fromkeys(deleted))
+
+
+def _filter_error(row: DeleteAclsFilterResult) -> KafkaError | None:
+    """Return the error of a filter, or of a rule that it matches. A RetriableError comes first,
+    because the filter is then applied again."""
+    errors = [
+        error
+        for error in (
+            row_error(row.error_code, row.error_message or ""),
+            *(row_error(acl.error_code, acl.error_message or "") for acl in row.matching_acls),
+        )
+        if error is not None
+    ]
+    return min(errors, key=lambda error: not isinstance(error, RetriableError), default=None)
 
 
 def _creation(binding: AclBinding) -> AclCreation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from oncelog_client.admin.reassignment_descriptions import PartitionReassignment
+from oncelog_client.admin.row_retries import retry_rows, row_error
 from oncelog_client.errors import KafkaError, check
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.values import TopicPartition
@@ -13,6 +14,7 @@ from oncelog_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
+    ReassignablePartitionResponse,
     ReassignableTopic,
 )
 from oncelog_protocol.messages.list_partition_reassignments import (
@@ -29,31 +31,46 @@ async def alter_reassignments(
     *,
     allow_replication_factor_change: bool,
 ) -> None:
-    topics: dict[str, list[ReassignablePartition]] = {}
-    for (topic, partition), replicas in reassignments.items():
-        wanted = None if replicas is None else list(replicas)
-        topics.setdefault(topic, []).append(ReassignablePartition(partition, wanted))
-    request = AlterPartitionReassignmentsRequest(
-        timeout_ms,
-        allow_replication_factor_change,
-        [ReassignableTopic(topic, rows) for topic, rows in topics.items()],
-    )
-
-    async def attempt() -> None:
+    async def attempt(
+        rows: Sequence[tuple[TopicPartition, ReassignablePartition]],
+    ) -> list[tuple[TopicPartition, KafkaError | None]]:
+        topics: dict[str, list[ReassignablePartition]] = {}
+        for (topic, _), row in rows:
+            topics.setdefault(topic, []).append(row)
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms,
+            allow_replication_factor_change,
+            [ReassignableTopic(topic, partitions) for topic, partitions in topics.items()],
+        )
         response = await cluster.call_controller(request, AlterPartitionReassignmentsResponse)
         check(response.error_code, response.error_message)
-        for topic in response.responses:
-            for row in topic.partitions:
-                about = f"{topic.name}-{row.partition_index}"
-                if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    # A plain KafkaError is not retried, as in Kafka's Admin.
-                    raise KafkaError(
-                        f"there is no partition {about}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    )
-                message = f"{about}: {row.error_message}" if row.error_message else about
-                check(row.error_code, message)
+        return [
+            _outcome(TopicPartition(topic.name, row.partition_index), row)
+            for topic in response.responses
+            for row in topic.partitions
+        ]
 
-    await cluster.retry(attempt, timeout_ms)
+    rows = [
+        (
+            partition,
+            ReassignablePartition(
+                partition.partition, None if replicas is None else list(replicas)
+            ),
+        )
+        for partition, replicas in reassignments.items()
+    ]
+    await retry_rows(cluster, rows, attempt, timeout_ms)
+
+
+def _outcome(
+    partition: TopicPartition, row: ReassignablePartitionResponse
+) -> tuple[TopicPartition, KafkaError | None]:
+    if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        # A plain KafkaError is not retried, as in Kafka's Admin.
+        message = f"there is no partition {partition}"
+        return partition, KafkaError(message, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    message = f"{partition}: {row.error_message}" if row.error_message else str(partition)
+    return partition, row_error(row.error_code, message)
 
 
 async def list_reassignments(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from oncelog_client.admin.row_retries import retry_rows, row_error
 from oncelog_client.admin.topic_descriptions import NewTopic
 from oncelog_client.admin.topics import no_topic
 from oncelog_client.core.arguments import mapping, texts
-from oncelog_client.errors import check
+from oncelog_client.errors import KafkaError
 from oncelog_client.io.cluster import Cluster
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.create_partitions import (
@@ -28,22 +29,25 @@ from oncelog_protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 
+# A topic, and its error or None.
+Outcome = tuple[str, KafkaError | None]
+
 
 async def create_topics(
     cluster: Cluster, topics: Iterable[NewTopic], timeout_ms: int, *, validate_only: bool
 ) -> None:
-    request = CreateTopicsRequest(
-        topics=[_creatable(topic) for topic in topics],
-        timeout_ms=timeout_ms,
-        validate_only=validate_only,
-    )
-
-    async def attempt() -> None:
+    async def attempt(rows: Sequence[tuple[str, CreatableTopic]]) -> list[Outcome]:
+        request = CreateTopicsRequest(
+            topics=[row for _, row in rows], timeout_ms=timeout_ms, validate_only=validate_only
+        )
         response = await cluster.call_controller(request, CreateTopicsResponse)
-        for row in response.topics:
-            check(row.error_code, _about(row.name, row.error_message))
+        return [
+            (row.name, row_error(row.error_code, _about(row.name, row.error_message)))
+            for row in response.topics
+        ]
 
-    await cluster.retry(attempt, timeout_ms)
+    rows = [(topic.name, _creatable(topic)) for topic in topics]
+    await retry_rows(cluster, rows, attempt, timeout_ms)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
@@ -64,42 +68,45 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
 
 async def delete_topics(cluster: Cluster, topics: Iterable[str], timeout_ms: int) -> None:
     names = texts("names", topics)
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name) for name in names],
-        topic_names=names,
-        timeout_ms=timeout_ms,
-    )
 
-    async def attempt() -> None:
+    async def attempt(rows: Sequence[tuple[str, DeleteTopicState]]) -> list[Outcome]:
+        request = DeleteTopicsRequest(
+            topics=[row for _, row in rows],
+            topic_names=[name for name, _ in rows],
+            timeout_ms=timeout_ms,
+        )
         response = await cluster.call_controller(request, DeleteTopicsResponse)
-        for row in response.responses:
-            if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise no_topic(row.name or "")
-            check(row.error_code, _about(row.name or "", row.error_message))
+        return [
+            _outcome(row.name or "", row.error_code, row.error_message)
+            for row in response.responses
+        ]
 
-    await cluster.retry(attempt, timeout_ms)
+    rows = [(name, DeleteTopicState(name=name)) for name in names]
+    await retry_rows(cluster, rows, attempt, timeout_ms)
 
 
 async def create_partitions(
     cluster: Cluster, counts: Mapping[str, int], timeout_ms: int, *, validate_only: bool
 ) -> None:
-    request = CreatePartitionsRequest(
-        topics=[
-            CreatePartitionsTopic(name=name, count=count, assignments=None)
-            for name, count in mapping("counts", counts).items()
-        ],
-        timeout_ms=timeout_ms,
-        validate_only=validate_only,
-    )
-
-    async def attempt() -> None:
+    async def attempt(rows: Sequence[tuple[str, CreatePartitionsTopic]]) -> list[Outcome]:
+        request = CreatePartitionsRequest(
+            topics=[row for _, row in rows], timeout_ms=timeout_ms, validate_only=validate_only
+        )
         response = await cluster.call_controller(request, CreatePartitionsResponse)
-        for row in response.results:
-            if row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise no_topic(row.name)
-            check(row.error_code, _about(row.name, row.error_message))
+        return [_outcome(row.name, row.error_code, row.error_message) for row in response.results]
 
-    await cluster.retry(attempt, timeout_ms)
+    rows = [
+        (name, CreatePartitionsTopic(name=name, count=count, assignments=None))
+        for name, count in mapping("counts", counts).items()
+    ]
+    await retry_rows(cluster, rows, attempt, timeout_ms)
+
+
+def _outcome(name: str, code: int, message: str | None) -> Outcome:
+    """Return the outcome for a topic that must exist."""
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return name, no_topic(name)
+    return name, row_error(code, _about(name, message))
 
 
 def _about(name: str, message: str | None) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from oncelog_client.admin.row_retries import retry_rows, row_error
 from oncelog_client.admin.scram_credentials import (
     ScramCredentialInfo,
     UserScramCredentialAlteration,
@@ -32,6 +33,8 @@ from oncelog_protocol.security.scram_credential import (
     ScramMechanism,
     salted_password,
 )
+
+Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 
 # More than the random bits of Kafka's salt, which is a random number of 130 bits as text.
 _SALT_BYTES = 20
@@ -78,15 +81,26 @@ async def alter_credentials(
                 f"the password of {row.user!r} is empty", ErrorCode.UNACCEPTABLE_CREDENTIAL
             )
     # PBKDF2 takes milliseconds, so a thread computes it.
-    upsertions = await asyncio.to_thread(lambda: [_upsertion(row) for row in added])
-    request = AlterUserScramCredentialsRequest(deletions, upsertions)
+    upsertions: list[ScramCredentialUpsertion] = []
+    if added:
+        upsertions = await asyncio.to_thread(lambda: [_upsertion(row) for row in added])
 
-    async def attempt() -> None:
+    async def attempt(
+        rows: Sequence[tuple[str, Alteration]],
+    ) -> list[tuple[str, KafkaError | None]]:
+        request = AlterUserScramCredentialsRequest(
+            [row for _, row in rows if isinstance(row, ScramCredentialDeletion)],
+            [row for _, row in rows if isinstance(row, ScramCredentialUpsertion)],
+        )
         response = await cluster.call_controller(request, AlterUserScramCredentialsResponse)
-        for row in response.results:
-            check(row.error_code, row.error_message or "")
+        return [
+            (row.user, row_error(row.error_code, row.error_message or ""))
+            for row in response.results
+        ]
 
-    await cluster.retry(attempt, timeout_ms)
+    changes: list[Alteration] = [*deletions, *upsertions]
+    named = [(row.name, row) for row in changes]
+    await retry_rows(cluster, named, attempt, timeout_ms)
 
 
 def _upsertion(row: UserScramCredentialUpsertion) -> ScramCredentialUpsertion:
