@@ -246,12 +246,21 @@ class Fetcher:
         if data.error_code and self._replicas.drop(partition):
             # A follower's log may end before the position. The next Fetch goes to the leader.
             return _Retry.AT_ONCE
-        if data.preferred_read_replica >= 0:
+        redirected = data.preferred_read_replica >= 0
+        known = data.preferred_read_replica in self._cluster.metadata.brokers
+        if redirected and known:
             self._replicas.prefer(partition, data.preferred_read_replica, monotonic_ms())
+        elif redirected:
+            # The leader would name the same follower again at once (AbstractFetch.selectReadReplica
+            # of the Java client requests metadata too).
+            self._cluster.refresh_soon()
         retry = _Retry.WITH_PAUSE
         if not data.error_code and data.diverging_epoch is None:
-            retry = _Retry.NONE
-            self._pauses.succeeded(partition)
+            if known or not redirected:
+                retry = _Retry.NONE
+            # A response that only names a follower is no success: the follower may fail each time.
+            if not redirected:
+                self._pauses.succeeded(partition)
         elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             retry = _Retry.AT_ONCE
         self._apply(row, data)
