@@ -15,7 +15,10 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal.consumer_protocol import (
     ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    decode_assignment,
     encode_assignment,
+    encode_subscription,
 )
 from tests.client.scripted_broker import TOPIC, ScriptedBroker, messages, simulated
 
@@ -126,6 +129,51 @@ def test_a_member_reads_a_partition_of_the_group_s_leader_after_a_failed_look_up
 
     simulated(broker, scenario)
     assert broker.counts[ApiKey.FETCH] > 0
+
+
+def test_the_leader_assigns_a_topic_of_another_member_soon_after_its_creation() -> None:
+    """A former defect: the leader compared only its own topics with the metadata, so the partitions
+    of the other member's topic were never assigned."""
+    broker = ScriptedBroker()
+    exists = False
+    assigned: list[set[str]] = []
+
+    def script(api: ApiKey, request: Any) -> Any:
+        if api is ApiKey.METADATA:
+            response = broker.respond(api, 12, request)
+            for topic in response.topics:
+                if topic.name == "u" and not exists:
+                    topic.error_code, topic.partitions = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []
+            return response
+        if api is ApiKey.JOIN_GROUP:
+            response = broker.respond(api, 9, request)
+            member = messages(api).JoinGroupResponseMember(
+                "other", None, encode_subscription(ConsumerProtocolSubscription(topics=["u"]))
+            )
+            response.members.append(member)
+            return response
+        if api is ApiKey.SYNC_GROUP:
+            assigned.append(
+                {
+                    topic.topic
+                    for row in request.assignments
+                    for topic in decode_assignment(row.assignment).assigned_partitions
+                }
+            )
+        return None
+
+    broker.script = script
+
+    async def scenario() -> None:
+        nonlocal exists
+        async with Consumer(SERVER, group_id="g", **settings()) as consumer:
+            await consumer.subscribe(TOPIC)
+            await consumer.poll(5_000)
+            exists = True
+            await consumer.poll(3_000)
+
+    simulated(broker, scenario)
+    assert assigned == [{TOPIC}, {TOPIC, "u"}]
 
 
 def test_a_missing_topic_is_requested_with_a_backoff_that_grows_to_its_maximum() -> None:

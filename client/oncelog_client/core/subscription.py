@@ -93,6 +93,8 @@ class Subscription:
         self.mode = Mode.NONE
         self.topics: frozenset[str] = frozenset()
         self.pattern: TopicPattern | None = None
+        # The topics of all members, if this member is the leader of its group.
+        self.group_topics: frozenset[str] = frozenset()
         self._assigned: dict[TopicPartition, Assigned] = {}
 
     # -- choosing
@@ -134,6 +136,7 @@ class Subscription:
         self.mode = Mode.NONE
         self.topics = frozenset()
         self.pattern = None
+        self.group_topics = frozenset()
         self._assigned = {}
 
     @property
@@ -143,11 +146,13 @@ class Subscription:
 
     def needed_topics(self, existing: Iterable[str]) -> frozenset[str]:
         """Return the topics that the consumer reads or wants to read: the existing topics that the
-        pattern matches, or the topics subscribed to and those of the assigned partitions
+        pattern matches, or the topics subscribed to and those of the assigned partitions. The
+        leader of a group also needs the topics of the other members
         (SubscriptionState.metadataTopics of the Java client)."""
         if self.pattern is not None:
             return frozenset(name for name in existing if self.pattern.fullmatch(name))
-        return self.topics.union(partition.topic for partition in self._assigned)
+        subscribed = self.topics | self.group_topics
+        return subscribed.union(partition.topic for partition in self._assigned)
 
     # -- partitions
 

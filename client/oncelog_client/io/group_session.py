@@ -272,10 +272,12 @@ class GroupSession:
         """Return the partitions of all members if this member is the leader. Return None for other
         members, and if the response says to skip the assignment."""
         self._assigned_counts = None
+        self._subscription.group_topics = frozenset()
         if not self.membership.is_leader(joined):
             return None
         members = decode_members(joined)
         topics = frozenset[str]().union(*(member.topics for member in members.values()))
+        self._subscription.group_topics = topics
         self._cluster.watch(topics)
         if len(self._cluster.metadata.partition_counts(topics)) < len(topics):
             await self._cluster.refresh()
@@ -287,14 +289,16 @@ class GroupSession:
         return ASSIGNORS[self.membership.protocol_name].assign(counts, members)
 
     def metadata_changed(self) -> None:
-        """Rejoin if other topics match the pattern, or the topics have more partitions. Let `poll`
-        raise the error of subscribed topics that the broker refuses."""
+        """Rejoin if other topics match the pattern, or, as the leader, if the topics of any member
+        have more partitions (ConsumerCoordinator.rejoinNeededOrPending of Java). Let `poll` raise
+        the error of subscribed topics that the broker refuses."""
         self._refusal = self._cluster.metadata.refusal(self._subscription.topics)
         changed = self._subscription.match(self._topics_to_match())
         if changed:
             self.membership.require_rejoin("other topics match the pattern")
         if self._assigned_counts is not None and self.membership.state is MemberState.STABLE:
-            counts = self._cluster.metadata.partition_counts(self._subscription.topics)
+            topics = self._subscription.topics | self._subscription.group_topics
+            counts = self._cluster.metadata.partition_counts(topics)
             known = {t: n for t, n in self._assigned_counts.items() if t in counts}
             if {t: n for t, n in counts.items() if known.get(t) != n}:
                 self.membership.require_rejoin("the partitions of the topics changed")
