@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from oncelog_server.group.moment import Moment
+from oncelog_server.group.sweep_limits import SweepLimits
 
 
 class MemberSeen(msgspec.Struct, frozen=True):
@@ -13,17 +14,6 @@ class MemberSeen(msgspec.Struct, frozen=True):
 
     group_id: str
     member_id: str
-
-
-class SweepLimits(msgspec.Struct, frozen=True):
-    """The limits of the slices of a sweep, beside those of the settings.
-
-    `bytes_max` is the maximum size of a slice's records. It falls during a sweep if the log accepts
-    no batch of this size. `left_out` are groups with a tombstone that is too large for the log.
-    """
-
-    bytes_max: int
-    left_out: frozenset[str] = frozenset()
 
 
 class SliceSwept(msgspec.Struct, frozen=True):

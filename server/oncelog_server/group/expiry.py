@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.topic_names import SINKS
 from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
-from oncelog_server.group.effects import SliceSwept, SweepLimits
+from oncelog_server.group.effects import SliceSwept
 from oncelog_server.group.group import Group
 from oncelog_server.group.moment import Moment
 from oncelog_server.group.offsets import CommittedOffset, Place
 from oncelog_server.group.records import group_tombstone, offset_tombstone
+from oncelog_server.group.sweep_limits import SweepLimits
 from oncelog_server.group.table import GroupTable
 
 _SWEEP_KEY = ("sweep",)

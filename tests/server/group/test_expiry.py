@@ -13,6 +13,7 @@ from oncelog_protocol.internal.group_metadata import (
 from oncelog_server.coordinator.shard import CoordinatorRecord
 from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.config import GroupConfig
+from oncelog_server.group.sweep_limits import SweepLimits
 from tests.server.group.driver import GROUP, Driver
 from tests.server.group.entries import Appended, subscription
 
@@ -199,6 +200,9 @@ def test_a_sweep_uses_smaller_batches_for_a_log_that_accepts_no_larger_ones(
     driver.append_bytes_max = bytes_max
     driver.advance(2 * HOUR_MS)
     assert driver.shard.table.groups.keys() == {long_id}
+    limits = driver.shard._expiry._limits
+    assert limits == SweepLimits(limits.bytes_max, frozenset({long_id}))
+    assert limits.bytes_max < driver.config.cleanup_bytes_max
     driver.append_bytes_max = 1 << 20
     driver.advance(CHECK_MS + 10)
     assert driver.shard.table.groups == {}
