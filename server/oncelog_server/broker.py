@@ -374,6 +374,7 @@ class Broker:
             )
         )
         self.metadata.subscribe(self._dynamic_settings.follow)
+        self.metadata.subscribe(self._producer_ids.follow)
         self.metadata.topic_removal.undropped = self._replica_manager.undropped
         self.metadata.subscribe(
             self._replica_manager.follow,

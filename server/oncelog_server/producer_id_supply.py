@@ -7,6 +7,8 @@ from functools import partial
 
 import structlog
 
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.producer_ids import ProducerIdBlock
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.metadata.store_wait import StoreWait
@@ -26,16 +28,22 @@ class ProducerIdSupply:
         self.ids.start_at(first)
         self._metadata = metadata
         self._tasks = tasks
-        # True if another broker was alive since the start.
+        # True if another broker was registered since the start.
         self._has_had_others = False
 
+    def follow(self, _old: ClusterImage, new: ClusterImage, _delta: ImageDelta) -> None:
+        """Note whether there is another broker, alive or not."""
+        self._has_had_others = self._has_had_others or len(new.registered) > 1
+
     def is_given(self, producer_id: int) -> bool:
-        """Return True if a broker may have assigned the id. The blocks of other brokers are
-        unknown, so if there are any, every id may have been assigned."""
-        if self.ids.is_given(producer_id):
-            return True
-        self._has_had_others = self._has_had_others or len(self._metadata.image.brokers) > 1
-        return self._has_had_others
+        """Return True if a broker may have assigned the id. The blocks that other brokers have
+        taken since the start are unknown, so after another broker every id may have been
+        assigned."""
+        return (
+            self.ids.is_given(producer_id)
+            or self._has_had_others
+            or len(self._metadata.image.registered) > 1
+        )
 
     def _ask(self, principal: str) -> None:
         self._tasks.spawn(self.take(principal))

@@ -283,6 +283,10 @@ class ShardRuntime(Generic[S]):
         parked: Deferred[R] = Deferred()
 
         def settled(code: ErrorCode) -> None:
+            if not self.is_in_service(index, loaded.shard):
+                # The shard was loaded again, in a new leader epoch of this broker, and the decision
+                # is part of the new shard. The client asks again, as after a move.
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             try:
                 if code is ErrorCode.NONE:
                     self._committed(loaded, decision, end_offset)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.deferred import Deferred
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
@@ -65,6 +66,35 @@ def test_b16_a_coordinator_without_its_disk_refuses_requests() -> None:
     world.settle(10_000)
     assert outcomes(world, A0) == []
     assert code(world) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("resigns", [False, True])
+def test_a_decision_has_a_response_if_the_coordinator_is_loaded_again(resigns: bool) -> None:
+    """The end of a reassignment raises the leader epoch, and the leader may stay. A retry of EndTxn
+    finds the decision."""
+    world = World(flush_on_ack=True)
+    producer = world.producer()
+    world.produce(producer, A0, 0)
+    world.settle()
+    world.slow.add(TXN_LOG)
+    ended = world.end(producer, True)
+    partition = world.partitions[TXN_LOG]
+    if resigns:
+        world.transactions.resign(0)
+    partition.become_leader(0, 1, (0,), (0,))
+    world.transactions.lead(partition)
+    world.settle(1_000)
+    assert isinstance(ended, Deferred)
+    assert not ended.done
+    world.hurry()
+    world.settle(10_000)
+    assert ended.value.code is ErrorCode.NOT_COORDINATOR
+    assert state(world) is State.COMPLETE_COMMIT
+    assert outcomes(world, A0) == [True]
+    again = world.end(producer, True)
+    world.settle(10_000)
+    found = again.value if isinstance(again, Deferred) else again
+    assert found.code is ErrorCode.NONE
 
 
 def test_a_pending_decision_delays_no_verification() -> None:
