@@ -20,6 +20,7 @@ from oncelog_client.spark.offsets.offsets import (
     AtTime,
     AtTimes,
     OffsetSpec,
+    carried_sink_end,
     carried_start,
     check_order,
     ending_spec,
@@ -28,6 +29,7 @@ from oncelog_client.spark.offsets.offsets import (
     starting_spec,
     to_json,
     whole_stream,
+    with_sink_end,
 )
 from oncelog_client.spark.settings.options import OptionError, Options
 from oncelog_client.values import TopicPartition
@@ -86,6 +88,18 @@ def test_the_end_of_the_only_batch_also_carries_the_start_of_the_batch() -> None
     assert carried_start(end) == {A0: 3}
     assert carried_start(to_json({A0: 3})) is None
     assert carried_start(start_symbol(AtEdge(LATEST))) is None
+
+
+@pytest.mark.parametrize("first", [to_json({A0: 3}), whole_stream({A0: 1}, {A0: 3})])
+def test_the_first_offset_also_carries_the_end_of_the_sink_at_which_it_begins(
+    first: dict[str, Any],
+) -> None:
+    document = json.loads(json.dumps(with_sink_end(first, "s", {A0: 3, A1: 9})))
+    assert from_json(document) == {A0: 3}
+    assert carried_start(document) == carried_start(first)
+    assert carried_sink_end(document, "s") == {A0: 3, A1: 9}
+    assert carried_sink_end(document, "another") is None
+    assert carried_sink_end(first, "s") is None
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,17 @@ import json
 
 import pytest
 
-from oncelog_client.spark.offsets.source_end import NoSourceEnd, TwoEnds, of_checkpoint, of_sink
+from oncelog_client.spark.offsets.source_end import (
+    NoSourceEnd,
+    TwoEnds,
+    of_checkpoint,
+    of_sink,
+    starts_at_sink,
+)
 from oncelog_client.values import TopicPartition
 
 FILE = 'v1\n{"batchWatermarkMs":0}\n{"a":{"0":3,"1":4}}'
+END_OF_A = {"a": {"0": 3, "1": 4}}
 
 
 @pytest.mark.parametrize(
@@ -23,6 +30,7 @@ FILE = 'v1\n{"batchWatermarkMs":0}\n{"a":{"0":3,"1":4}}'
         (FILE + "\n-\n7", {"a": {"0": 3, "1": 4}}),
         (FILE + '\n{":start":"latest"}', {"a": {"0": 3, "1": 4}}),
         (FILE + '\n{"file":"x"}', {"a": {"0": 3, "1": 4}}),
+        (FILE + '\n{"b":{"0":1},":sinkEnd":{"s":{"b":{"0":7}}}}', {**END_OF_A, "b": {"0": 1}}),
         ('v1\n{"batchWatermarkMs":0}\n-', None),
         ('v2\n{"a":{"0":3}}\n{"a":{"0":3}}', None),
         ("", None),
@@ -39,6 +47,15 @@ def test_two_sources_that_read_a_partition_to_different_ends_have_no_common_end(
     the other source would be lost."""
     with pytest.raises(TwoEnds, match="two sources of the query read a-1 to different ends"):
         of_checkpoint(FILE + '\n{"b":{"0":1}}\n{"a":{"1":5}}')
+
+
+def test_the_ends_of_a_sink_at_which_sources_begin_are_read_from_the_checkpoint() -> None:
+    first = '{"a":{"0":3},":sinkEnd":{"s":{"a":{"0":3}}}}'
+    second = '{":start":{"b":{"0":1}},"b":{"0":9},":sinkEnd":{"s":{"a":{"0":3},"b":{"0":1}}}}'
+    text = "\n".join([FILE, "-", "7", '{"file":"x"}', first, second])
+    assert starts_at_sink(text, "s") == ({"a": {"0": 3}}, {"a": {"0": 3}, "b": {"0": 1}})
+    assert starts_at_sink(text, "another") == ()
+    assert starts_at_sink(text.replace("v1", "v2"), "s") == starts_at_sink("", "s") == ()
 
 
 def test_a_stored_source_end_is_read_back() -> None:

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from oncelog_client.spark.sink.checkpoint import noted_batch, query_id, source_end
+from oncelog_client.spark.sink.checkpoint import (
+    noted_batch,
+    query_id,
+    sink_starts,
+    source_end,
+)
 
 
 @pytest.fixture
@@ -31,6 +36,17 @@ def test_query_id_batch_and_source_end_are_read(checkpoint: Path) -> None:
         assert source_end(location, 11) is None
 
 
+def test_the_end_of_the_sink_at_which_a_source_begins_is_read_from_batch_0(
+    checkpoint: Path,
+) -> None:
+    assert sink_starts(str(checkpoint), "s") == ()
+    first = '{"purchases":{"0":3},":sinkEnd":{"s":{"purchases":{"0":3}}}}'
+    (checkpoint / "offsets" / "0").write_text(f"v1\n{{}}\n{first}")
+    assert sink_starts(checkpoint.as_uri(), "s") == ('{"purchases":{"0":3}}',)
+    assert sink_starts(str(checkpoint), "another") == ()
+    assert source_end(str(checkpoint), 0) == '{"purchases":{"0":3}}'
+
+
 def test_two_sources_with_different_ends_in_a_partition_cause_one_warning(
     checkpoint: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -47,6 +63,7 @@ def test_two_sources_with_different_ends_in_a_partition_cause_one_warning(
 @pytest.mark.parametrize("location", [None, "hdfs://host/c", "s3a://bucket/c", "/no/such/folder"])
 def test_an_unreadable_location_is_no_error(location: str | None) -> None:
     assert (query_id(location), noted_batch(location), source_end(location, 0)) == (None,) * 3
+    assert sink_starts(location, "s") == ()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"id":7}', '{"id":""}'])

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from oncelog_client import KafkaError
@@ -79,6 +80,18 @@ def test_available_now_does_not_wait_for_the_records_of_a_deleted_topic(
     topics.create(name, partitions=1)
     with pytest.raises(DataLossError, match=f"topic {name}, partition 0 was to be read up to"):
         reader.partitions(start, end)
+
+
+def test_an_offset_without_new_records_keeps_its_text(topics: Topics, name: str) -> None:
+    """Spark compares the texts, and would run an empty batch."""
+    topics.create(name, partitions=1)
+    topics.append(name, [b"a", b"b"])
+    reader = reader_of(topics, name)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert end == {name: {"0": 2}, ":start": {name: {"0": 0}}}
+    assert next_end(reader, end) == end
+    topics.append(name, [b"c"])
+    assert next_end(reader, end) == {name: {"0": 3}}
 
 
 def is_answered(reader: StreamReader, position: dict[str, Any]) -> bool:

@@ -32,6 +32,11 @@ _SINK: Final = "sink:"
 # requests the start more than once, and must get the same start.
 START: Final = ":start"
 
+# The JSON key for the source end at which a query has begun (`startingOffsets=sink:<sinkId>`). No
+# topic can have this name. Only the first offset of a query has it. A sink that the query takes
+# over compares this end with the end in its state.
+SINK_END: Final = ":sinkEnd"
+
 
 class AtEdge(NamedTuple):
     """At the first offset (EARLIEST), or after the last one (LATEST)."""
@@ -185,7 +190,7 @@ def from_json(document: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
         return {
             TopicPartition(topic, int(partition)): int(offset)
             for topic, by_partition in document.items()
-            if topic != START
+            if topic not in (START, SINK_END)
             for partition, offset in by_partition.items()
         }
     except (AttributeError, TypeError, ValueError):
@@ -202,6 +207,20 @@ def carried_start(document: Mapping[str, Any]) -> dict[TopicPartition, int] | No
     """Return the start that an end contains, or None if the end contains no start."""
     carried = document.get(START)
     return from_json(carried) if isinstance(carried, dict) else None
+
+
+def with_sink_end(document: Mapping[str, Any], sink_id: str, end: Offsets) -> dict[str, Any]:
+    """Return the first offset of a query, with the source end of the sink at which it begins."""
+    return {**document, SINK_END: {sink_id: to_json(end)}}
+
+
+def carried_sink_end(document: Mapping[str, Any], sink_id: str) -> dict[TopicPartition, int] | None:
+    """Return the source end of this sink that an offset contains, or None if it contains none.
+    Raises ValueError for a source end that is no offset of this source."""
+    carried = document.get(SINK_END)
+    if not isinstance(carried, dict) or sink_id not in carried:
+        return None
+    return from_json(carried[sink_id])
 
 
 def start_symbol(place: OffsetSpec) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from oncelog_client.spark.offsets.source_end import TwoEnds, of_checkpoint
+from oncelog_client.spark.offsets.source_end import TwoEnds, of_checkpoint, starts_at_sink
 
 _log: Final = logging.getLogger(__name__)
 
@@ -52,6 +52,16 @@ def source_end(location: str | None, batch_id: int) -> str | None:
         _tell_of_two_ends(str(error))
         return None
     return None if found is None else json.dumps(found, separators=(",", ":"))
+
+
+def sink_starts(location: str | None, sink_id: str) -> tuple[str, ...]:
+    """Return the source ends of the sink at which the sources of the query begin
+    (`startingOffsets=sink:<sinkId>`), as JSON texts, from the file `offsets/0`. The result is empty
+    if the file cannot be read or the sources begin elsewhere. Raises ValueError for a source end
+    that no source has written."""
+    text = _read(location, "offsets/0")
+    found = () if text is None else starts_at_sink(text, sink_id)
+    return tuple(json.dumps(end, separators=(",", ":")) for end in found)
 
 
 @lru_cache

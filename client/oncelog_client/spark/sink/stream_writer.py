@@ -22,7 +22,7 @@ from oncelog_client.spark.sink.protocol.refusals import SinkError
 from oncelog_client.spark.sink.protocol.sink_options import SinkOptions
 
 from . import driver, task_writer
-from .checkpoint import noted_batch, query_id, source_end
+from .checkpoint import noted_batch, query_id, sink_starts, source_end
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
@@ -62,7 +62,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
             sink_id = f"spark-{query}"
         kind = driver.commit_kind(options)
         noted = noted_batch(options.checkpoint_location)
-        intent = Intent(sink_id, kind, query, adopts=options.adopts, noted_batch=noted)
+        starts = sink_starts(options.checkpoint_location, sink_id) if noted == 0 else ()
+        intent = Intent(
+            sink_id, kind, query, adopts=options.adopts, noted_batch=noted, sink_starts=starts
+        )
         return driver.plan(options, intent)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> CommitMessage:

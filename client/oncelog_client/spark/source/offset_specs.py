@@ -54,8 +54,7 @@ async def resolve(
         case AtTime(time_ms):
             times_ms = dict.fromkeys(ends, time_ms)
         case AtSink(sink_id):
-            kept = await _kept_by_sink(catalogue, sink_id)
-            return await _at(catalogue, dict.fromkeys(ends, EARLIEST) | _of(kept, ends), ends)
+            return await at_sink_end(catalogue, await kept_by_sink(catalogue, sink_id), ends)
     found = await catalogue.at_times(times_ms, read_committed=options.read_committed)
     if starting and not options.latest_where_no_match:
         for partition in sorted(ends.keys() - found.keys()):
@@ -84,13 +83,23 @@ async def _at(catalogue: Catalogue, specs: Offsets, ends: Offsets) -> dict[Topic
     }
 
 
-async def _kept_by_sink(catalogue: Catalogue, sink_id: str) -> Offsets:
+async def kept_by_sink(catalogue: Catalogue, sink_id: str) -> Offsets:
+    """Return the source end in the state of a sink. Raises OptionError if the sink has no state,
+    NoSourceEnd if the state has no source end, or KafkaError."""
     if not sink_id:
         raise OptionError("startingOffsets", "sink:", "names no sink")
     state = await catalogue.sink_state(sink_id)
     if state is None:
         raise OptionError("startingOffsets", f"sink:{sink_id}", "this sink has committed nothing")
     return source_end.of_sink(sink_id, state.source_end)
+
+
+async def at_sink_end(
+    catalogue: Catalogue, kept: Offsets, ends: Offsets
+) -> dict[TopicPartition, int]:
+    """Return an offset for each partition in `ends`: the one in `kept`, the source end of a sink,
+    or the first offset of the partition. Raises KafkaError."""
+    return await _at(catalogue, dict.fromkeys(ends, EARLIEST) | _of(kept, ends), ends)
 
 
 def _of(offsets: Offsets, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

@@ -26,11 +26,13 @@ from pyspark.sql.streaming.datasource import (
 from oncelog_client.errors import KafkaError
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.spark.offsets.offsets import (
+    AtSink,
     carried_start,
     from_json,
     start_symbol,
     to_json,
     whole_stream,
+    with_sink_end,
 )
 from oncelog_client.spark.source.plan.planning import (
     Logs,
@@ -47,7 +49,7 @@ from oncelog_client.values import TopicPartition
 
 from . import logs
 from .catalogue import METADATA_AGE_MS
-from .offset_specs import resolve
+from .offset_specs import at_sink_end, kept_by_sink, resolve
 from .partition_reads import PartitionReads, input_partitions
 
 if TYPE_CHECKING:
@@ -98,9 +100,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         position = from_json(start)
-        self._planned = (
-            self._first_end(limit) if position is None else self._next_end(position, limit)
-        )
+        end = self._first_end(limit) if position is None else self._next_end(position, limit)
+        # Without new offsets the text must not change, or Spark runs an empty batch. The text of
+        # the first offset may also have the start of the query.
+        self._planned = end if from_json(end) != position else dict(start)
         return self._planned
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -145,23 +148,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- planning
 
     def _first_end(self, limit: ReadLimit) -> dict[str, Any]:
-        options = self._options
+        """Return the end of the first batch. If the query begins at the end of a sink, the result
+        contains the end that was read from the sink's state. The sink compares it with its state
+        when it has fenced the older query, which may commit a batch until then."""
+        options, place = self._options, self._options.start
 
-        async def begin(catalogue: Catalogue) -> tuple[Offsets, Offsets]:
+        async def begin(catalogue: Catalogue) -> tuple[Offsets, Offsets, Offsets]:
             ends = await logs.first_ends(catalogue, options)
             if self._target is not None:
                 ends = {
                     partition: end for partition, end in self._target.items() if partition in ends
                 }
             self._remember(catalogue, ends)
-            return await resolve(catalogue, options.start, ends, options, starting=True), ends
+            if isinstance(place, AtSink):
+                kept = await kept_by_sink(catalogue, place.sink_id)
+                return await at_sink_end(catalogue, kept, ends), ends, kept
+            return await resolve(catalogue, place, ends, options, starting=True), ends, {}
 
-        starts, ends = logs.ask(options, begin)
+        starts, ends, kept = logs.ask(options, begin)
+        first = to_json(starts)
         if isinstance(limit, ReadAllAvailable):
-            return whole_stream(
+            first = whole_stream(
                 starts, {start: max(ends[start], starts[start]) for start in starts}
             )
-        return to_json(starts)
+        return with_sink_end(first, place.sink_id, kept) if isinstance(place, AtSink) else first
 
     def _next_end(self, position: Offsets, limit: ReadLimit) -> dict[str, Any]:
         found, ends = logs.ask(self._options, lambda catalogue: self._look(catalogue, position))

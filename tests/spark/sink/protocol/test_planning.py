@@ -177,6 +177,76 @@ def test_a_query_that_takes_over_begins_at_batch_0_and_keeps_the_source_end() ->
     assert (last.plan.owner, last.plan.done) == ("other", 0)
 
 
+END, NEWER_END = '{"a":{"0":3}}', '{"a":{"0":6}}'
+HEIR = replace(GROUP, query_id="other", adopts=True, noted_batch=0, sink_starts=(END,))
+
+
+def test_a_new_query_opens_if_it_begins_at_the_source_end_of_the_fenced_state() -> None:
+    stored = Stored(replace(STATE, source_end='{"a": {"0": 3}}'))
+    last = asked(HEIR, None, stored, Fenced(PARENT), stored)[-1]
+    assert isinstance(last, Open)
+    # A restart before batch 0 is committed.
+    opened = Stored(last.state)
+    assert asked(HEIR, None, opened, Fenced(PARENT), opened)[-1] == replace(
+        last, state=replace(last.state, generation=6)
+    )
+
+
+@pytest.mark.parametrize("kind", CommitKind)
+@pytest.mark.parametrize(
+    ("starts", "end"), [((END,), NEWER_END), ((NEWER_END, END), NEWER_END), ((END,), None)]
+)
+def test_a_batch_between_the_start_of_a_new_query_and_the_fence_refuses_the_query(
+    kind: CommitKind, starts: tuple[str, ...], end: str | None
+) -> None:
+    heir = replace(HEIR, kind=kind, sink_starts=starts)
+    before = Stored(replace(STATE, source_end=END))
+    after = Stored(replace(STATE, offset=9, source_end=end))
+    # The state before the fence may be stale, so it decides nothing.
+    for first in (before, after):
+        commands = asked(heir, None, first, Fenced(PARENT), after)
+        assert commands[:3] == [LOOK, FenceParent(Step.PLAN_FENCE, 5), LOOK_AGAIN]
+        assert isinstance(commands[3], Raised)
+        assert commands[3].refusal.reason is Reason.OLD_START
+        for said in ("sink s ", "of query q ", f"startingOffsets=sink:s was {END}", "empty check"):
+            assert said in commands[3].refusal.message
+
+
+def test_a_decision_that_is_carried_out_after_the_fence_refuses_the_new_query() -> None:
+    after = replace(STATE, offset=9, source_end=NEWER_END)
+    stored = Stored(replace(STATE, source_end=END), (), Unfinished((), after))
+    heir = replace(HEIR, kind=CommitKind.RECORD)
+    last = asked(heir, None, stored, Fenced(PARENT), stored, Done())[-1]
+    assert isinstance(last, Raised)
+    assert last.refusal.reason is Reason.OLD_START
+
+
+def test_a_new_query_in_the_process_of_the_old_query_is_refused_without_a_fence() -> None:
+    """The process continues its generation, so it reads the state only once."""
+    stored = Stored(replace(STATE, source_end=NEWER_END))
+    last = asked(HEIR, Generation(4, PARENT, 7), stored)[-1]
+    assert isinstance(last, Raised)
+    assert last.refusal.reason is Reason.OLD_START
+
+
+@pytest.mark.parametrize(
+    ("intent", "stored"),
+    [
+        # A query that begins elsewhere, for example at earliest.
+        (replace(HEIR, sink_starts=()), replace(STATE, source_end=NEWER_END)),
+        # Batch 0 is committed, so the state has its end.
+        (HEIR, SinkState("other", 4, 1, 5, NEWER_END)),
+        # The state was deleted, so there is no batch that could be repeated.
+        (HEIR, None),
+    ],
+)
+def test_the_start_is_compared_only_for_a_query_that_continues_a_sink(
+    intent: Intent, stored: SinkState | None
+) -> None:
+    answer = Stored(stored)
+    assert isinstance(asked(intent, None, answer, Fenced(PARENT), answer)[-1], Open)
+
+
 def test_a_new_generation_keeps_the_flag_of_a_source_end_that_is_too_long() -> None:
     stored = Stored(replace(STATE, is_end_too_long=True))
     commands = asked(GROUP, None, stored, Fenced(PARENT), stored)

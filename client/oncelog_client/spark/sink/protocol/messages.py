@@ -27,6 +27,8 @@ class Intent:
     `adopts`: a new query may take the sink over (`onNewCheckpoint=adopt`).
     `noted_batch`: the newest batch in the checkpoint of a stream, None without one. It shows
     whether the stream is new, and whether its checkpoint is older than the sink's state.
+    `sink_starts`: for batch 0 of a stream, the source ends that its sources have read from the
+    sink's state and begin at (`startingOffsets=sink:<sinkId>`), as JSON texts.
     """
 
     sink_id: str
@@ -35,6 +37,7 @@ class Intent:
     batch_id: int | None = None
     adopts: bool = False
     noted_batch: int | None = None
+    sink_starts: tuple[str, ...] = ()
 
     @property
     def number(self) -> int | None:

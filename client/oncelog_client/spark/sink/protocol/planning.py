@@ -19,6 +19,7 @@ members.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -29,7 +30,7 @@ from oncelog_client.values import TransactionMember
 from .admission import admit
 from .ids import generation_of
 from .messages import CommitKind, Intent, Plan
-from .refusals import Refusal, contended, decided_member_lost, outcome_unknown
+from .refusals import Refusal, contended, decided_member_lost, old_start, outcome_unknown
 from .state import SinkState
 from .steps import (
     AbortOpen,
@@ -122,7 +123,8 @@ def _read(state: Planning, result: Stored) -> Next:
     ):
         state = replace(state, number=begun.number, parent=begun.parent)
         state = replace(state, stored=stored, open_ids=result.open_ids, done=done)
-        return _opened(state)
+        refusal = _start_refusal(state)
+        return _opened(state) if refusal is None else (state, Raised(refusal))
     newest = 0 if stored is None else stored.generation
     # If the brokers refuse a generation that is newer than the one in the state, the state was
     # lost. The search for a number that they accept then takes growing steps. The first steps are
@@ -179,8 +181,28 @@ def _rolled_forward(state: Planning, result: Done) -> Next:
     return _open(replace(state, done=done))
 
 
+def _start_refusal(state: Planning) -> Refusal | None:
+    """Return the refusal of a new query with sources that begin at the sink's source end, if this
+    end is not the end in the state. The older query may commit a batch after the source of the new
+    query has read the state, and before the fence. So only a state that is read after the fence, or
+    at the end of the last planned batch, counts. The check is for batch 0 only: later the state has
+    the ends of the new query itself."""
+    stored, intent = state.stored, state.intent
+    if stored is None or state.done:
+        return None
+    end = None if stored.source_end is None else json.loads(stored.source_end)
+    for start in intent.sink_starts:
+        if json.loads(start) != end:
+            return old_start(intent.sink_id, stored, start)
+    return None
+
+
 def _open(state: Planning) -> Next:
+    """Make the generation durable, if the new query begins at the end of the final state."""
     assert state.parent is not None
+    refusal = _start_refusal(state)
+    if refusal is not None:
+        return state, Raised(refusal)
     stored, intent = state.stored, state.intent
     owner = None if stored is None else stored.query_id
     opened = SinkState(

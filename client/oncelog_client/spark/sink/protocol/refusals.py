@@ -12,6 +12,7 @@ from .state import SinkState
 class Reason(StrEnum):
     NEW_CHECKPOINT = "the sink belongs to another query"
     OLD_CHECKPOINT = "the checkpoint is older than what the sink has committed"
+    OLD_START = "the sink has committed a batch after the query has read its start"
     UNKNOWN_QUERY = "the query's id cannot be read"
     FENCED = "another driver has taken the sink over"
     CONTENDED = "other drivers keep taking the sink over"
@@ -91,6 +92,21 @@ def planned_otherwise(
         f" of this batch ended at {stored.source_end}. Spark has planned batch {batch_id} again,"
         f" with the end {source_end}: an older checkpoint was restored. To continue would lose the"
         f" rows between the two ends, or write them twice. {_newer_checkpoint(sink_id)}.",
+    )
+
+
+def old_start(sink_id: str, stored: SinkState, start: str) -> Refusal:
+    """Refuse batch 0 of a query with `startingOffsets=sink:<sinkId>`. `start`: the source end at
+    which a source of the query begins. It is not the source end in the sink's state, because an
+    older query has committed a batch in between."""
+    end = "at unknown offsets" if stored.source_end is None else f"at {stored.source_end}"
+    return Refusal(
+        Reason.OLD_START,
+        f"sink {sink_id} has committed a batch of query {stored.query_id} after this query had read"
+        f" its start: startingOffsets=sink:{sink_id} was {start}, but the sources of the last batch"
+        f" ended {end}. To continue would write the rows between the two ends twice. Nothing of"
+        f" this query was written. Stop query {stored.query_id}, and start this query again with an"
+        f" empty checkpoint: the source then starts where the last batch ended",
     )
 
 
