@@ -129,6 +129,18 @@ def test_a_loss_names_topic_partition_and_both_offsets(
     assert "failOnDataLoss=false" in str(data_loss.error([message]))
 
 
+def test_the_error_for_a_log_that_shrank_says_that_its_records_are_skipped() -> None:
+    """The query was at offset 1000 when it stopped. The topic was created again, with 500 records.
+    The position is the end of the new log, so none of the 500 records is read."""
+    found = settled({A0: 1000}, Logs({A0: 500}, {}, {}, NONE), {})
+    assert found.offsets == {A0: 500}
+    (loss,) = found.losses
+    assert "With failOnDataLoss=false the query skips its existing records" in loss
+    advice = str(data_loss.error([loss])).splitlines()[-1]
+    assert "skips the existing records of a log that ends before the query's next offset" in advice
+    assert "to read all records again, start with a new checkpoint" in advice
+
+
 changes = st.lists(
     st.tuples(
         st.dictionaries(st.sampled_from([A0, A1, B0]), st.integers(0, 9), max_size=3),

@@ -1,7 +1,8 @@
 """The messages for records that a query can no longer read, with topic, partition and offsets.
 
 With `failOnDataLoss` (the default) a loss ends the query. Otherwise it is a warning, and the query
-reads the remaining records.
+reads the remaining records. Only a log that ends before the query's position is read from its end
+on, as by Spark's own connector: its existing records are skipped.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Final
 from oncelog_client.values import TopicPartition
 
 _ADVICE: Final = (
-    "failOnDataLoss=false reads the remaining records; to read all records again, start with a new"
-    " checkpoint"
+    "failOnDataLoss=false reads the remaining records, but skips the existing records of a log that"
+    " ends before the query's next offset; to read all records again, start with a new checkpoint"
 )
 
 
@@ -53,10 +54,12 @@ def recreated(partition: TopicPartition, start: int, end: int) -> str:
 
 def shrunk(partition: TopicPartition, start: int, end: int) -> str:
     """Return the message for a log that ends before the query's position. The topic was created
-    again, or the broker has lost the end of the log."""
+    again, or the broker has lost the end of the log. The offsets do not show which, so the query
+    continues at the end of the log, and repeats no record."""
     return (
         f"{_named(partition)} was read up to offset {start},"
-        f" but ends at offset {end}: was the topic created again?"
+        f" but ends at offset {end}: was the topic created again? With failOnDataLoss=false the"
+        " query skips its existing records"
     )
 
 
