@@ -7,6 +7,7 @@ because the next micro-batch comes to the same process.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -147,19 +148,28 @@ def _marked(
 
 
 @dataclass(frozen=True, slots=True)
-class _Leader:
+class _Replica:
+    """The replica to fetch from: the leader, or a follower in the rack of the client that the
+    leader has named (KIP-392). `epoch`: the leader epoch. `until_ms`: when the leader is asked
+    again, for a follower `metadata.max.age.ms` after the leader has named it."""
+
     address: Address
     epoch: int
     versions: FetchVersions
+    until_ms: float = math.inf
+
+    @property
+    def is_follower(self) -> bool:
+        return self.until_ms < math.inf
 
 
-# Idle connections, by process (a fork must not share them), settings and leader.
+# Idle connections, by process (a fork must not share them), settings and broker.
 _idle: dict[tuple[int, ConsumerConfig, Address, FetchVersions], FetchSocket] = {}
 # The security of the sockets, by process and settings. It is made again after an authentication
 # failure, because files of certificates may have been replaced.
 _securities: dict[tuple[int, ConsumerConfig], SocketSecurity] = {}
-# Leaders that an earlier range has found. A leader is forgotten at the first error.
-_leaders: dict[tuple[int, ConsumerConfig, TopicPartition], _Leader] = {}
+# Replicas that an earlier range has found. A replica is forgotten at the first error.
+_replicas: dict[tuple[int, ConsumerConfig, TopicPartition], _Replica] = {}
 # The bytes per offset in the last response.
 _bytes_per_offset: dict[TopicPartition, float] = {}
 # Factor between the requested bytes and the estimate, because the next records may be larger.
@@ -196,7 +206,12 @@ class _Reader:
         self._poll_timeout_ms = settings.poll_timeout_ms
         self._partition = partition
         self._backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
-        self._leader: _Leader | None = None
+        self._replica: _Replica | None = None
+        # The node id of the follower to look up, None for the leader.
+        self._follower: int | None = None
+        # Empty once this read has followed the leader's response to a follower. If the follower
+        # fails, the leader then serves the rest of the read itself.
+        self._rack_id = self._config.client_rack
         self._socket: FetchSocket | None = None
         self._asked: int | None = None
         # True if the connection is from an earlier range.
@@ -219,19 +234,32 @@ class _Reader:
         """Return batches from `offset` on. Raises as `read_range` does."""
         deadline_ms = monotonic_ms() + self._poll_timeout_ms
         failures = 0
+        error: KafkaError
         while True:
             try:
                 data = self._fetched_once(offset, deadline_ms)
                 if data.records:
                     return data
+                if self._rack_id and data.preferred_read_replica >= 0:
+                    self._follow(data.preferred_read_replica, deadline_ms)
+                    continue
+                # The broker may have responded at once, so the next request waits.
+                failures += 1
+                if self._is_at_follower:
+                    self._drop()
                 error = RetriableError("the broker has nothing there that may be read")
             except AuthenticationError:
                 self._drop()
                 _securities.pop((os.getpid(), self._config), None)
                 raise
-            except OffsetOutOfRangeError:
+            except OffsetOutOfRangeError as failure:
+                # The log of a follower may end earlier. Only the leader knows what is lost.
+                was_at_follower = self._is_at_follower
                 self._drop()
-                raise DataLost(self._partition, offset, self._log_start_offset()) from None
+                if not was_at_follower:
+                    raise DataLost(self._partition, offset, self._log_start_offset()) from None
+                failures += 1
+                error = failure
             except RetriableError as failure:
                 # A connection from an earlier range may be broken although the broker runs. Its
                 # error does not count as a failure.
@@ -262,22 +290,35 @@ class _Reader:
         raise IncompleteResponseError(f"the response to FETCH lacks {self._partition}")
 
     def _ask(self, offset: int, deadline_ms: float) -> None:
-        key = os.getpid(), self._config, self._partition
-        if self._leader is None:
-            self._leader = _leaders.pop(key, None)
-        if self._leader is None:
-            self._leader = self._find_leader(max(deadline_ms - monotonic_ms(), 0))
+        if self._replica is None:
+            known = _replicas.pop((os.getpid(), self._config, self._partition), None)
+            if known is not None and monotonic_ms() < known.until_ms:
+                self._replica = known
+        if self._replica is None:
+            self._replica = self._find_replica(max(deadline_ms - monotonic_ms(), 0))
         if self._socket is None:
-            self._socket = _idle.pop(self._key(self._leader), None)
+            self._socket = _idle.pop(self._key(self._replica), None)
             self._is_old = self._socket is not None
         if self._socket is None:
             self._socket = FetchSocket(
-                self._leader.address, self._leader.versions, self._config, _security(self._config)
+                self._replica.address, self._replica.versions, self._config, _security(self._config)
             )
-        self._socket.send(self._request(offset, self._leader))
+        self._socket.send(self._request(offset, self._replica))
         self._asked = offset
 
-    def _request(self, offset: int, leader: _Leader) -> FetchRequest:
+    @property
+    def _is_at_follower(self) -> bool:
+        return self._replica is not None and self._replica.is_follower
+
+    def _follow(self, node: int, deadline_ms: float) -> None:
+        """Fetch from the follower `node`, which the leader has named instead of a response with
+        records (KIP-392). Raises RetriableError if its address is unknown or does not respond."""
+        self.close()
+        self._rack_id = ""
+        self._follower = node
+        self._replica = self._find_replica(max(deadline_ms - monotonic_ms(), 0))
+
+    def _request(self, offset: int, replica: _Replica) -> FetchRequest:
         config = self._config
         return FetchRequest(
             max_wait_ms=config.fetch_max_wait_ms,
@@ -291,14 +332,14 @@ class _Reader:
                     partitions=[
                         FetchPartition(
                             partition=self._partition.partition,
-                            current_leader_epoch=leader.epoch,
+                            current_leader_epoch=replica.epoch,
                             fetch_offset=offset,
                             partition_max_bytes=self._most_bytes(offset),
                         )
                     ],
                 )
             ],
-            rack_id=config.client_rack,
+            rack_id=self._rack_id,
         )
 
     def _most_bytes(self, offset: int) -> int:
@@ -311,8 +352,8 @@ class _Reader:
 
     # -- the cluster, by the async client
 
-    def _find_leader(self, timeout_ms: float) -> _Leader:
-        return background().run(self._look_up_leader(timeout_ms), _outer_timeout_s(timeout_ms))
+    def _find_replica(self, timeout_ms: float) -> _Replica:
+        return background().run(self._look_up_replica(timeout_ms), _outer_timeout_s(timeout_ms))
 
     async def _cluster(self, timeout_ms: float) -> Cluster:
         config = client_config(self._config)
@@ -323,10 +364,11 @@ class _Reader:
             servers = ", ".join(f"{host}:{port}" for host, port in config.bootstrap_servers)
             raise TimedOutError(f"no broker responds at {servers}") from None
 
-    async def _look_up_leader(self, timeout_ms: float) -> _Leader:
+    async def _look_up_replica(self, timeout_ms: float) -> _Replica:
         cluster = await self._cluster(timeout_ms)
+        follower = self._follower
 
-        async def attempt() -> _Leader:
+        async def attempt() -> _Replica:
             if self._is_stale:
                 await cluster.refresh()
                 self._is_stale = False
@@ -335,7 +377,7 @@ class _Reader:
             if info is None or info.leader is None:
                 await cluster.refresh()
                 raise cluster.metadata.no_leader(self._partition)
-            address = cluster.address(info.leader)
+            address = cluster.address(info.leader if follower is None else follower)
             try:
                 connection = await cluster.connection(address)
             except RetriableError:
@@ -344,9 +386,13 @@ class _Reader:
                 self._is_stale = True
                 raise
             versions = FetchVersions(connection.version(FetchRequest()), connection.sasl_versions)
-            return _Leader(address, info.leader_epoch, versions)
+            until_ms = math.inf
+            if follower is not None:
+                until_ms = monotonic_ms() + self._config.metadata_max_age_ms
+            return _Replica(address, info.leader_epoch, versions, until_ms)
 
-        return await cluster.retry(attempt, timeout_ms)
+        # A follower gets a single attempt, because the leader can serve the read.
+        return await (attempt() if follower is not None else cluster.retry(attempt, timeout_ms))
 
     def _log_start_offset(self) -> int:
         timeout_ms = self._poll_timeout_ms
@@ -361,13 +407,15 @@ class _Reader:
 
     # -- connections
 
-    def _key(self, leader: _Leader) -> tuple[int, ConsumerConfig, Address, FetchVersions]:
-        return os.getpid(), self._config, leader.address, leader.versions
+    def _key(self, replica: _Replica) -> tuple[int, ConsumerConfig, Address, FetchVersions]:
+        return os.getpid(), self._config, replica.address, replica.versions
 
     def _drop(self) -> None:
-        """Close the connection and forget the leader, so that the next request looks the leader up
-        in fresh metadata."""
-        self._asked = self._leader = None
+        """Close the connection and forget the replica, so that the next request looks the leader up
+        in fresh metadata. After a follower, the leader serves the rest of the read itself."""
+        if self._is_at_follower:
+            self._rack_id = ""
+        self._asked = self._replica = self._follower = None
         self._is_old, self._is_stale = False, True
         if self._socket is not None:
             self._socket.close()
@@ -375,11 +423,11 @@ class _Reader:
 
     def close(self) -> None:
         """Leave the connection to the next range. Close it if a response is outstanding, or if
-        another connection to this leader is already idle."""
-        if self._socket is None or self._leader is None:
+        another connection to this broker is already idle."""
+        if self._socket is None or self._replica is None:
             return
-        _leaders[os.getpid(), self._config, self._partition] = self._leader
-        if self._socket.busy or _idle.setdefault(self._key(self._leader), self._socket) is not (
+        _replicas[os.getpid(), self._config, self._partition] = self._replica
+        if self._socket.busy or _idle.setdefault(self._key(self._replica), self._socket) is not (
             self._socket
         ):
             self._socket.close()
