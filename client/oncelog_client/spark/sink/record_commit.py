@@ -82,7 +82,13 @@ from oncelog_protocol.errors import ErrorCode
 
 # The timeout of the driver's own transactions. Each holds one record and perhaps a group offset.
 PARENT_TIMEOUT_MS: Final = 60_000
+# EndTxn without a response is sent again until this time in ms has passed, if no state is kept. The
+# last attempt may end later, by its own timeout.
+END_TIMEOUT_MS: Final = 120_000
 _ASK_AGAIN_S: Final = 0.01
+# The wait before EndTxn is sent again. An attempt without a response has already waited for a
+# timeout.
+_RETRY_S: Final = 0.2
 
 _log = logging.getLogger(__name__)
 
@@ -299,7 +305,7 @@ class RecordCommit:
                     fail_at(f"{command.step}.after")
                 case EndMembers(members=members):
                     fail_at(f"{command.step}.before")
-                    result = await _end(admin, members)
+                    result = await self._end(admin, members)
                     fail_at(f"{command.step}.after")
                 case CheckParent(parent):
                     found = await _described(admin, parent.transactional_id)
@@ -339,6 +345,41 @@ class RecordCommit:
                     " than a batch takes, from the first row of a task to the commit",
                 )
         return Done()
+
+    async def _end(
+        self, admin: Admin, members: tuple[TransactionMember, ...]
+    ) -> Done | MemberGone | OutcomeUnknown:
+        """Send EndTxn(commit) for all members. Without a kept state no restart can finish the
+        commit, so members without a response are retried for `END_TIMEOUT_MS`, and an error of
+        one member is a result, because the other members may be committed. Raises KafkaError
+        otherwise."""
+        deadline_ms = monotonic_ms() + (0 if self._is_kept else END_TIMEOUT_MS)
+        refused: dict[TransactionMember, BaseException] = {}
+        pending = members
+        while True:
+            ended = await asyncio.gather(
+                *(admin.end_transaction(member) for member in pending), return_exceptions=True
+            )
+            outcomes = dict(zip(pending, ended, strict=True))
+            pending = tuple(
+                member
+                for member, outcome in outcomes.items()
+                if isinstance(outcome, (CommitOutcomeUnknown, RetriableError))
+            )
+            refused |= {
+                member: outcome
+                for member, outcome in outcomes.items()
+                if outcome is not None and member not in pending
+            }
+            if not pending or monotonic_ms() >= deadline_ms:
+                break
+            await asyncio.sleep(_RETRY_S)
+        for member, error in refused.items():
+            is_partial = not self._is_kept and len(members) > 1 and isinstance(error, KafkaError)
+            if isinstance(error, TransactionGoneError) or is_partial:
+                return MemberGone(member.transactional_id, str(error))
+            raise error
+        return OutcomeUnknown() if pending else Done()
 
     async def _append(
         self, admin: Admin, parent: TransactionMember, entry: Entry
@@ -425,20 +466,3 @@ async def _described(admin: Admin, transactional_id: str) -> TransactionDescript
 
 def _member(found: TransactionDescription) -> TransactionMember:
     return TransactionMember(found.transactional_id, found.producer_id, found.producer_epoch)
-
-
-async def _end(
-    admin: Admin, members: tuple[TransactionMember, ...]
-) -> Done | MemberGone | OutcomeUnknown:
-    ended = await asyncio.gather(
-        *(admin.end_transaction(member) for member in members), return_exceptions=True
-    )
-    unknown = False
-    for member, outcome in zip(members, ended, strict=True):
-        if isinstance(outcome, TransactionGoneError):
-            return MemberGone(member.transactional_id, str(outcome))
-        if isinstance(outcome, (CommitOutcomeUnknown, RetriableError)):
-            unknown = True
-        elif outcome is not None:
-            raise outcome
-    return OutcomeUnknown() if unknown else Done()

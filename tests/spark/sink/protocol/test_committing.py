@@ -20,6 +20,7 @@ from oncelog_client.spark.sink.protocol.steps import (
     Fenced,
     FenceParent,
     Look,
+    MaybePartial,
     MemberGone,
     OutcomeUnknown,
     Outdated,
@@ -306,5 +307,72 @@ def test_an_abort_of_a_write_that_stores_no_state_leaves_nothing_open() -> None:
     messages = [TaskMessage(ONCE, None, 0, TransactionMember("once/1/p.0", 3, 0), 1), None]
     assert aborted(messages, Stored(None, ("once/1/q.0",)), Done())[1:] == [
         AbortOpen(Step.ABORT_MEMBERS, 1, ("once/1/p.0", "once/1/q.0")),
+        Returned(committed=False),
+    ]
+
+
+# --- a commit by record that keeps no state
+
+
+RECORDED = replace(ONCE, kind=CommitKind.RECORD)
+ONCE_MEMBERS = tuple(TransactionMember(f"once/1/p.{number}", number, 0) for number in range(2))
+ONCE_IDS = tuple(member.transactional_id for member in ONCE_MEMBERS)
+UNCOUNTED = [
+    TaskMessage(RECORDED, None, number, member, 1) for number, member in enumerate(ONCE_MEMBERS)
+]
+
+
+def test_the_members_are_aborted_by_the_commit_if_none_is_committed() -> None:
+    *_, abort, last = committed(
+        UNCOUNTED, Stored(None), MemberGone(ONCE_IDS[1], "x"), Done(), batch_id=None
+    )
+    assert abort == AbortOpen(Step.ABORT_MEMBERS, 1, ONCE_IDS)
+    assert isinstance(last, Raised)
+    assert last.refusal.reason is Reason.MEMBER_GONE
+    assert "not even in part" in last.refusal.message
+    assert "Repeat the write" in last.refusal.message
+    assert "restarted" not in last.refusal.message
+
+
+def test_the_error_of_a_batch_that_may_be_partial_says_so() -> None:
+    last = committed(UNCOUNTED, Stored(None), MaybePartial("x"), batch_id=None)[-1]
+    assert isinstance(last, Raised)
+    assert last.refusal.reason is Reason.MAYBE_PARTIAL
+    for said in ("may be committed in part", "(x)", "may write rows twice", "txnAppId"):
+        assert said in last.refusal.message
+
+
+@pytest.mark.parametrize("plan", [ONCE, RECORDED])
+def test_the_error_of_an_unknown_outcome_promises_no_restart_without_a_state(plan: Plan) -> None:
+    messages = [replace(UNCOUNTED[0], plan=plan)]
+    last = committed(messages, Stored(None), OutcomeUnknown(), batch_id=None)[-1]
+    assert isinstance(last, Raised)
+    assert last.refusal.reason is Reason.OUTCOME_UNKNOWN
+    assert "restarted" not in last.refusal.message
+    assert "may write rows twice" in last.refusal.message
+
+
+def test_a_batch_that_may_be_committed_in_part_is_not_aborted() -> None:
+    """Each task has sent a message, so the commit may have begun."""
+    assert aborted(UNCOUNTED) == [Returned(committed=False)]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [*UNCOUNTED, None],
+        UNCOUNTED[:1],
+        [replace(message, plan=ONCE) for message in UNCOUNTED],
+    ],
+    ids=["a-task-failed", "one-member", "commit-by-group"],
+)
+def test_a_batch_that_cannot_be_committed_in_part_is_aborted(
+    messages: list[TaskMessage | None],
+) -> None:
+    ids = tuple(
+        message.member.transactional_id for message in messages if message and message.member
+    )
+    assert aborted(messages, Stored(None), Done())[1:] == [
+        AbortOpen(Step.ABORT_MEMBERS, 1, ids),
         Returned(committed=False),
     ]

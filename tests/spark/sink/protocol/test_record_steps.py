@@ -24,6 +24,7 @@ from oncelog_client.spark.sink.protocol.state import SinkState
 from oncelog_client.spark.sink.protocol.steps import (
     Decide,
     Done,
+    MaybePartial,
     MemberGone,
     OutcomeUnknown,
     Outdated,
@@ -113,6 +114,26 @@ def test_each_step_follows_only_if_the_step_before_has_succeeded(
             # No record on this path has decided the batch, so any process that reads the state may
             # abort the batch.
             assert not is_decided
+            assert not any(isinstance(command, EndMembers) for command, _ in path)
+
+
+def test_without_a_stored_state_a_batch_may_be_partial_after_a_failed_end_of_its_members() -> None:
+    """The broker may have committed some of the members, and no record says which."""
+    failed = {
+        outcome for path, outcome in courses(UNCOUNTED) if isinstance(path[-1][0], EndMembers)
+    }
+    assert failed == {
+        Done(),
+        MaybePartial(f"transaction {GONE.member}: {GONE.detail}"),
+        MaybePartial("the broker did not confirm the commit of each transaction"),
+    }
+
+
+@pytest.mark.parametrize("answer", [MemberGone(PARENT.transactional_id, "x"), OutcomeUnknown()])
+def test_a_batch_of_one_member_is_never_partial(answer: Result) -> None:
+    state, _ = record_steps.begin(Decide(Step.COMMIT_DECIDE, PARENT, (), None), None)
+    state, _ = record_steps.step(state, Done())
+    assert record_steps.step(state, answer)[1] == answer
 
 
 def test_a_decided_member_counts_as_lost_only_if_no_newer_driver_fenced_the_parent() -> None:

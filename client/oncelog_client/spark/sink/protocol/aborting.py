@@ -1,6 +1,6 @@
 """Step 3 of the sink's protocol, after a task or the commit has failed for good: abort the written
-rows, so that readers do not wait for them. The batch is not aborted if it was decided or a newer
-driver has taken over."""
+rows, so that readers do not wait for them. The batch is not aborted if it was decided, if it may be
+committed in part, or if a newer driver has taken over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final
 
 from .ids import generation_of
-from .messages import Plan, TaskMessage
+from .messages import CommitKind, Plan, TaskMessage
 from .steps import (
     AbortOpen,
     Command,
@@ -65,8 +65,21 @@ def begin(messages: Sequence[TaskMessage | None], batch_id: int | None) -> Next:
     if not known:
         return _OVER, _RETURNED
     plan = known[0].plan
+    if _may_be_partial(plan, messages, members):
+        return _OVER, _RETURNED
     state = Aborting(AbortingPhase.READ, plan, batch_id, members)
     return state, Look(Step.ABORT_READ, stable=False)
+
+
+def _may_be_partial(
+    plan: Plan, messages: Sequence[TaskMessage | None], members: tuple[str, ...]
+) -> bool:
+    """Return True if some members may be committed, and no state shows it. Spark calls the commit
+    if each task has sent a message. If the commit then fails, an abort of the other members would
+    lose rows. They are committed by a late EndTxn, or time out. `committing` itself aborts the
+    members if it sent no EndTxn."""
+    is_atomic = plan.is_kept or plan.kind is CommitKind.GROUP or len(members) < 2
+    return not is_atomic and None not in messages
 
 
 def step(state: Aborting, result: Result) -> Next:

@@ -22,6 +22,7 @@ from .refusals import (
     Reason,
     Refusal,
     fenced,
+    maybe_partial,
     member_gone,
     outcome_unknown,
     planned_otherwise,
@@ -34,6 +35,7 @@ from .steps import (
     Decide,
     Done,
     Look,
+    MaybePartial,
     MemberGone,
     OutcomeUnknown,
     Outdated,
@@ -51,19 +53,21 @@ class CommittingPhase(Enum):
     LOSERS = "losers"
     STAGE = "stage"
     DECIDE = "decide"
+    ABORT = "abort"
     OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
 class Committing:
     """The state of a commit. `skips`: True if a task has found the batch done and written
-    nothing."""
+    nothing. `refusal`: the reason for an abort."""
 
     phase: CommittingPhase
     decide: Decide | None = None
     plan: Plan | None = None
     stored: SinkState | None = None
     skips: bool = False
+    refusal: Refusal | None = None
 
 
 Next = tuple[Committing, Command | Returned | Raised]
@@ -206,14 +210,36 @@ def _fenced(state: Committing, result: Outdated) -> Next:
 
 
 def _gone(state: Committing, result: MemberGone) -> Next:
+    """Refuse a batch that has lost a member before anything was committed. In a commit by record
+    that keeps no state, also abort the other members: a later `aborting` cannot know that nothing
+    was committed."""
+    decide, plan = state.decide, state.plan
+    assert decide is not None
+    assert plan is not None
+    refusal = member_gone(
+        plan.sink_id, _batch(state), result.member, result.detail, is_kept=plan.is_kept
+    )
+    if plan.is_kept or plan.kind is not CommitKind.RECORD:
+        return _OVER, Raised(refusal)
+    ids = tuple(member.transactional_id for member in (decide.parent, *decide.members))
+    abort = AbortOpen(Step.ABORT_MEMBERS, plan.generation, ids)
+    return replace(state, phase=CommittingPhase.ABORT, refusal=refusal), abort
+
+
+def _aborted(state: Committing, result: Done) -> Next:
+    assert state.refusal is not None
+    return _OVER, Raised(state.refusal)
+
+
+def _partial(state: Committing, result: MaybePartial) -> Next:
     assert state.plan is not None
-    refusal = member_gone(state.plan.sink_id, _batch(state), result.member, result.detail)
-    return _OVER, Raised(refusal)
+    return _OVER, Raised(maybe_partial(state.plan.sink_id, _batch(state), result.detail))
 
 
 def _unknown(state: Committing, result: OutcomeUnknown) -> Next:
-    assert state.plan is not None
-    return _OVER, Raised(outcome_unknown(state.plan.sink_id, _batch(state)))
+    plan = state.plan
+    assert plan is not None
+    return _OVER, Raised(outcome_unknown(plan.sink_id, _batch(state), is_kept=plan.is_kept))
 
 
 def _batch(state: Committing) -> str:
@@ -232,4 +258,6 @@ _TABLE: Final[dict[tuple[CommittingPhase, type[Result]], Callable[..., Next]]] =
     (CommittingPhase.DECIDE, Outdated): _fenced,
     (CommittingPhase.DECIDE, MemberGone): _gone,
     (CommittingPhase.DECIDE, OutcomeUnknown): _unknown,
+    (CommittingPhase.DECIDE, MaybePartial): _partial,
+    (CommittingPhase.ABORT, Done): _aborted,
 }

@@ -19,7 +19,17 @@ from oncelog_client.values import TransactionMember
 
 from .record_state import Entry
 from .state import SinkState
-from .steps import Decide, Done, MemberGone, OutcomeUnknown, Outdated, RollForward, Step, Unfinished
+from .steps import (
+    Decide,
+    Done,
+    MaybePartial,
+    MemberGone,
+    OutcomeUnknown,
+    Outdated,
+    RollForward,
+    Step,
+    Unfinished,
+)
 
 
 class DecidingPhase(Enum):
@@ -109,7 +119,7 @@ class DecidedMemberLost:
 
 
 Result = Done | Outdated | MemberGone | OutcomeUnknown
-Outcome = Result | DecidedMemberLost
+Outcome = Result | DecidedMemberLost | MaybePartial
 Next = tuple[Deciding, Command | Outcome]
 
 
@@ -134,8 +144,8 @@ def step(state: Deciding, result: Result) -> Next:
 
 def _checked(state: Deciding, result: Done) -> Next:
     if state.after is None:
-        # No state is stored. If the driver dies before it has ended all members, the other members
-        # stay open until their timeout.
+        # No state is stored. If the driver dies or a member times out before all members are ended,
+        # the batch is committed in part.
         return _end(state)
     assert state.before is not None
     entry = Entry(state.before, Unfinished(state.members, state.after))
@@ -168,9 +178,23 @@ def _gone(state: Deciding, result: MemberGone) -> Next:
     transactional id, or the broker has aborted the member. `CheckParent` shows which, because a
     newer driver fences the parent first."""
     if not state.is_decided:
-        return _over(state, result)
+        return _undecided(state, result, f"transaction {result.member}: {result.detail}")
     state = replace(state, phase=DecidingPhase.CHECKING_PARENT, lost=result)
     return state, CheckParent(state.parent)
+
+
+def _unknown(state: Deciding, result: OutcomeUnknown) -> Next:
+    if state.is_decided:
+        return _over(state, result)
+    return _undecided(state, result, "the broker did not confirm the commit of each transaction")
+
+
+def _undecided(state: Deciding, result: MemberGone | OutcomeUnknown, detail: str) -> Next:
+    """End a batch without COMMIT. If no state is kept, EndTxn of the other members may already have
+    committed them."""
+    if state.phase is DecidingPhase.END and len(state.members) > 1:
+        return _over(state, MaybePartial(detail))
+    return _over(state, result)
 
 
 def _is_lost(state: Deciding, result: Done) -> Next:
@@ -190,7 +214,7 @@ _TABLE: Final[dict[tuple[DecidingPhase, type[Outcome]], Callable[..., Next]]] = 
     (DecidingPhase.COMMIT, OutcomeUnknown): _over,
     (DecidingPhase.END, Done): _ended,
     (DecidingPhase.END, MemberGone): _gone,
-    (DecidingPhase.END, OutcomeUnknown): _over,
+    (DecidingPhase.END, OutcomeUnknown): _unknown,
     (DecidingPhase.CHECKING_PARENT, Done): _is_lost,
     (DecidingPhase.CHECKING_PARENT, Outdated): _over,
     (DecidingPhase.DONE, Done): _over,

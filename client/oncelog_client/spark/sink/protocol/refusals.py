@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from .messages import Plan
 from .state import SinkState
@@ -19,7 +20,16 @@ class Reason(StrEnum):
     MEMBER_GONE = "a task's transaction is not open any more"
     DECIDED_MEMBER_LOST = "rows that were decided are lost"
     OUTCOME_UNKNOWN = "the outcome of the batch is unknown"
+    MAYBE_PARTIAL = "the batch may be committed in part"
     BAD_MESSAGES = "the tasks' messages do not belong together"
+
+
+_REPEAT: Final = "Repeat the write"
+_READ_FIRST: Final = (
+    "No state of this write is kept, so a repeated write may write rows twice. Find out which rows"
+    " are in the topics before you repeat it. With txnAppId and txnVersion each write takes effect"
+    " once"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +186,16 @@ def contended(sink_id: str, times: int) -> Refusal:
     )
 
 
-def member_gone(sink_id: str, batch: str, member: str, detail: str) -> Refusal:
+def member_gone(
+    sink_id: str, batch: str, member: str, detail: str, *, is_kept: bool = True
+) -> Refusal:
+    """Refuse a batch that was not committed. `is_kept` (of the plan): a restarted query writes the
+    batch again."""
+    again = "The batch is written again when the query is restarted" if is_kept else _REPEAT
     return Refusal(
         Reason.MEMBER_GONE,
         f"{batch} of sink {sink_id} is not committed, not even in part: transaction {member} is"
-        f" not open any more ({detail}). The batch is written again when the query is restarted",
+        f" not open any more ({detail}). {again}",
     )
 
 
@@ -205,11 +220,26 @@ def decided_member_lost(sink_id: str, batch: str, member: str, detail: str) -> R
     )
 
 
-def outcome_unknown(sink_id: str, batch: str) -> Refusal:
+def outcome_unknown(sink_id: str, batch: str, *, is_kept: bool = True) -> Refusal:
+    """Refuse a batch without a response. `is_kept` (of the plan): the sink's state has the outcome.
+    Otherwise all rows or none are committed."""
+    then = "the outcome is read when the query is restarted"
+    if not is_kept:
+        then = f"either all of its rows are committed or none. {_READ_FIRST}"
     return Refusal(
         Reason.OUTCOME_UNKNOWN,
-        f"the broker did not confirm the commit of {batch} of sink {sink_id}; the outcome is read"
-        " when the query is restarted",
+        f"the broker did not confirm the commit of {batch} of sink {sink_id}; {then}",
+    )
+
+
+def maybe_partial(sink_id: str, batch: str, detail: str) -> Refusal:
+    """Refuse a batch of a sink that keeps no state, after a part of its transactions may have been
+    committed."""
+    return Refusal(
+        Reason.MAYBE_PARTIAL,
+        f"{batch} of sink {sink_id} may be committed in part: the rows of some tasks are visible or"
+        f" become visible, those of other tasks are lost or stay invisible ({detail})."
+        f" {_READ_FIRST}",
     )
 
 

@@ -224,7 +224,15 @@ class OutcomeUnknown:
     """The outcome is unknown, because no response came in time."""
 
 
-Result = Stored | Fenced | Done | Outdated | MemberGone | OutcomeUnknown
+@dataclass(frozen=True, slots=True)
+class MaybePartial:
+    """As the result of Decide without a state (RECORD only): a part of the members may be
+    committed, and the rest is not or may not be. `detail` is text for the error."""
+
+    detail: str
+
+
+Result = Stored | Fenced | Done | Outdated | MemberGone | OutcomeUnknown | MaybePartial
 
 
 # --- outcomes
