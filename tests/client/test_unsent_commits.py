@@ -3,6 +3,7 @@ outcome of the transaction stays known. The tests run in simulated time."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -145,3 +146,27 @@ def test_a_lost_response_to_an_attempt_to_commit_leaves_the_outcome_unknown(
     """The later failures of the search do not change this."""
     error = _error(Coordinator(lost, search=UNAVAILABLE), commit)
     assert isinstance(error, CommitOutcomeUnknown)
+
+
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_a_cancelled_commit_has_an_unknown_outcome_only_if_it_was_sent(is_sent: bool) -> None:
+    """A former defect: a commit that was cancelled during the search for the coordinator counted
+    as sent, so that a later fence raised a fatal CommitOutcomeUnknown."""
+    first = DROP if is_sent else ErrorCode.NOT_COORDINATOR
+    # The connection breaks at the first fence if an earlier response is missing.
+    fences = [ErrorCode.PRODUCER_FENCED] * 2
+    broker = Coordinator(first, *fences, search=UNAVAILABLE)
+
+    async def scenario() -> None:
+        async with Producer(SERVER, transactional_id="x", max_block_ms=60_000) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await producer.send(TOPIC, b"v")
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1):
+                    await producer.commit_transaction()
+            broker.search = None
+            with pytest.raises(CommitOutcomeUnknown if is_sent else AbortableError):
+                await producer.commit_transaction()
+
+    simulated(broker, scenario)

@@ -64,6 +64,16 @@ class Refused(Exception):
         return verdict(self.api, self.code)
 
 
+class Attempts:
+    """The attempts of one call to `ask`, for a caller that may be cancelled. `maybe_done`: an
+    attempt was sent to the coordinator, and has or had no response."""
+
+    __slots__ = ("maybe_done",)
+
+    def __init__(self) -> None:
+        self.maybe_done = False
+
+
 async def ask(
     cluster: Cluster,
     kind: CoordinatorType,
@@ -75,10 +85,12 @@ async def ask(
     versions: range = ANY_VERSION,
     *,
     implicit: bool = False,
+    attempts: Attempts | None = None,
 ) -> R:
     """Repeat the request until the response is a success. `codes` returns the error codes in a
     response. `implicit`: the transaction has version 2. Brokers then add partitions to the
-    transaction, and EndTxn bumps the epoch. Otherwise the epoch stays.
+    transaction, and EndTxn bumps the epoch. Otherwise the epoch stays. `attempts` shows, after any
+    end of the call, if the request may have taken effect.
 
     Raises Unanswered at `deadline_ms`, even during an attempt, or earlier if the next attempt would
     begin after `deadline_ms`. Raises Refused for a response that is neither success nor a reason to
@@ -87,22 +99,21 @@ async def ask(
     api = api_of(type(request)).key
     if not implicit:
         versions = range(versions.start, min(versions.stop, explicit_versions(api).stop))
-    maybe_done = False
+    attempts = Attempts() if attempts is None else attempts
     failures = 0
     while True:
         backoff = cluster.backoff
         try:
             response = await _attempt(
-                cluster, kind, key, request, response_type, versions, deadline_ms
+                cluster, kind, key, request, response_type, versions, deadline_ms, attempts
             )
         except (_NoConnection, RetriableError) as error:
             reason = str(error)
-            maybe_done = maybe_done or _was_sent(error)
         except KafkaError as error:
             # The coordinator could not be found, or speaks no version that the call needs.
             api = ApiKey.FIND_COORDINATOR
             message = error.message or key
-            raise Refused(api, error.code, message, maybe_done=maybe_done) from error
+            raise Refused(api, error.code, message, maybe_done=attempts.maybe_done) from error
         else:
             code = _worst(api, codes(response))
             outcome = verdict(api, code)
@@ -112,7 +123,7 @@ async def ask(
                 cluster.forget_coordinator(kind, key)
             elif outcome is not Verdict.RETRY:
                 message = _refusal(request, response, code, f"{api.name} of {key}")
-                raise Refused(api, code, message, maybe_done=maybe_done, response=response)
+                raise Refused(api, code, message, maybe_done=attempts.maybe_done, response=response)
             if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                 backoff = _CONCURRENT_BACKOFF
             reason = known_code(code).name
@@ -121,7 +132,7 @@ async def ask(
         failures += 1
         delay_ms = backoff.delay_ms(failures, fraction())
         if monotonic_ms() + delay_ms >= deadline_ms:
-            raise Unanswered(f"{api.name}: {reason}", maybe_done=maybe_done)
+            raise Unanswered(f"{api.name}: {reason}", maybe_done=attempts.maybe_done)
         await asyncio.sleep(delay_ms / 1000)
 
 
@@ -133,10 +144,12 @@ async def _attempt(
     response: type[R],
     versions: range,
     deadline_ms: float,
+    attempts: Attempts,
 ) -> R:
-    """Make one attempt that ends at `deadline_ms`. Raises _NoConnection if no connection to the
-    coordinator can be opened. After that, raises RetriableError, for example DisconnectedError
-    (with `sent` False if the request was not sent), or TimedOutError without a response."""
+    """Make one attempt that ends at `deadline_ms`, and note in `attempts` if it was sent and got no
+    response. Raises _NoConnection if no connection to the coordinator can be opened. After that,
+    raises RetriableError, for example DisconnectedError (with `sent` False if the request was not
+    sent), or TimedOutError without a response."""
     try:
         async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
             connection = await cluster.coordinator_connection(kind, key)
@@ -148,18 +161,20 @@ async def _attempt(
         raise _NoConnection(error) from error
     left_ms = max(deadline_ms - monotonic_ms(), 0)
     timeout_ms = min(left_ms, cluster.config.request_timeout_ms)
+    earlier = attempts.maybe_done
+    # A cancelled call leaves this value: the request is in flight, or may be.
+    attempts.maybe_done = True
     try:
-        return await connection.call(request, response, timeout_ms=timeout_ms, versions=versions)
-    except RetriableError:
+        found = await connection.call(request, response, timeout_ms=timeout_ms, versions=versions)
+    except RetriableError as error:
+        attempts.maybe_done = earlier or not isinstance(error, DisconnectedError) or error.sent
         cluster.forget_coordinator(kind, key)
         raise
-
-
-def _was_sent(error: Exception) -> bool:
-    """Return True if the request of a failed attempt was sent, so that it may have an effect."""
-    if isinstance(error, DisconnectedError):
-        return error.sent
-    return not isinstance(error, _NoConnection)
+    except KafkaError:
+        attempts.maybe_done = earlier
+        raise
+    attempts.maybe_done = earlier
+    return found
 
 
 def _refusal(request: object, response: object, code: int, what: str) -> str:

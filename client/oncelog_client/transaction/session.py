@@ -27,7 +27,7 @@ from oncelog_client.errors import (
 )
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.io.cluster import Cluster, CoordinatorType
-from oncelog_client.io.coordinator_calls import Refused, Unanswered, ask, known_code
+from oncelog_client.io.coordinator_calls import Attempts, Refused, Unanswered, ask, known_code
 from oncelog_client.io.fence_reasons import fence_reason
 from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog_protocol.errors import ErrorCode
@@ -207,8 +207,9 @@ class TransactionSession:
         if not transaction.started:
             transaction.ended(Event.COMMITTED, None)
             return
+        attempts = Attempts()
         try:
-            identity = await self._end(committed=True, deadline_ms=deadline_ms)
+            identity = await self._end(committed=True, deadline_ms=deadline_ms, attempts=attempts)
         except Unanswered as error:
             transaction.maybe_committed = transaction.maybe_committed or error.maybe_done
             transaction.apply(Event.OUTCOME_UNKNOWN)
@@ -230,7 +231,8 @@ class TransactionSession:
                 raise transaction.fail_fatal(unknown) from None
             raise await self._refused(refused, deadline_ms) from None
         except BaseException:
-            transaction.maybe_committed = True
+            # A cancelled call that was still searching for the coordinator has committed nothing.
+            transaction.maybe_committed = transaction.maybe_committed or attempts.maybe_done
             transaction.apply(Event.OUTCOME_UNKNOWN)
             raise
         transaction.ended(Event.COMMITTED, identity)
@@ -267,12 +269,15 @@ class TransactionSession:
 
     # -- single calls
 
-    async def _end(self, *, committed: bool, deadline_ms: float) -> ProducerIdAndEpoch | None:
+    async def _end(
+        self, *, committed: bool, deadline_ms: float, attempts: Attempts | None = None
+    ) -> ProducerIdAndEpoch | None:
         response = await self._ask(
             self._requests.end_txn(committed=committed),
             EndTxnResponse,
             lambda response: [response.error_code],
             deadline_ms,
+            attempts=attempts,
         )
         if response.producer_id < 0:
             return None
@@ -303,11 +308,13 @@ class TransactionSession:
         codes: Callable[[R], Iterable[int]],
         deadline_ms: float,
         versions: range = ANY_VERSION,
+        *,
+        attempts: Attempts | None = None,
     ) -> R:
         kind, key = self._coordinator()
         return await ask(
             self._cluster, kind, key, request, response, codes, deadline_ms, versions,
-            implicit=self._transaction.implicit,
+            implicit=self._transaction.implicit, attempts=attempts,
         )  # fmt: skip
 
     def _coordinator(self) -> tuple[CoordinatorType, str]:
