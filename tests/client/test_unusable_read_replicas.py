@@ -18,22 +18,27 @@ FOLLOWER = 5
 FETCH, METADATA = ApiKey.FETCH, ApiKey.METADATA
 FETCH_VERSION, METADATA_VERSION = 12, 12
 SECONDS = 10
+# An address that refuses each connect.
+DOWN = ("down", 9092)
 
 
 class Leader(ScriptedBroker):
     """A leader that names FOLLOWER in each response to a Fetch, if `named` is True. The metadata
-    have FOLLOWER, at the same address, if `known` is True."""
+    have FOLLOWER at `address`, if `known` is True."""
 
-    def __init__(self, *, known: bool) -> None:
+    def __init__(self, *, known: bool, address: tuple[str, int] = ADDRESS) -> None:
         super().__init__(self._respond)
         self.named = True
         self.known = known
+        self._address = address
 
     def _respond(self, api: ApiKey, request: Any) -> Any:
         if api is METADATA:
             response = self.respond(api, METADATA_VERSION, request)
             if self.known:
-                response.brokers.append(messages(api).MetadataResponseBroker(FOLLOWER, *ADDRESS))
+                response.brokers.append(
+                    messages(api).MetadataResponseBroker(FOLLOWER, *self._address)
+                )
             return response
         return self.fetched(request) if api is FETCH else None
 
@@ -98,3 +103,27 @@ def test_a_replica_that_fails_each_time_is_read_with_a_growing_pause() -> None:
     broker.script = script
     assert simulated(broker, _read) == []
     assert 2 * SECONDS <= broker.counts[FETCH] <= 2 * SECONDS + 16
+
+
+def test_the_leader_is_read_after_a_failed_connect_to_the_replica() -> None:
+    """A former defect: the consumer waited for a connection to the follower until
+    metadata.max.age.ms had passed, while the leader named the follower no more."""
+    broker = Leader(known=True, address=DOWN)
+    broker.records = bytes(build_batch([NewRecord(1, b"k", b"v")], base_offset=0))
+
+    def script(api: ApiKey, request: Any) -> Any:
+        broker.named = broker.counts[FETCH] < 2
+        return broker._respond(api, request)
+
+    broker.script = script
+    assert simulated(broker, _read)[:1] == [b"v"]
+    first_s, second_s = [at_s for at_s, api, _ in broker.requests if api is FETCH][:2]
+    assert second_s - first_s < 0.01
+    assert broker.attempts.count(DOWN) == 1
+
+
+def test_a_replica_that_refuses_each_connect_is_tried_with_a_growing_pause() -> None:
+    broker = Leader(known=True, address=DOWN)
+    assert simulated(broker, _read) == []
+    assert SECONDS <= broker.counts[FETCH] <= SECONDS + 10
+    assert SECONDS - 2 <= broker.attempts.count(DOWN) <= SECONDS + 10

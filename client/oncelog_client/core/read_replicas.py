@@ -37,3 +37,11 @@ class ReadReplicas:
     def drop(self, partition: TopicPartition) -> bool:
         """Read from the leader again. Return False if the partition is read from there already."""
         return self._followers.pop(partition, None) is not None
+
+    def drop_follower(self, node: int) -> list[TopicPartition]:
+        """Read from the leader again in each partition that is read from this broker. Return these
+        partitions."""
+        dropped = [partition for partition, found in self._followers.items() if found[0] == node]
+        for partition in dropped:
+            del self._followers[partition]
+        return dropped

@@ -215,6 +215,11 @@ class Cluster:
             return None
         return self._connections.ready((node.host, node.port), lane, callback)
 
+    def is_connected(self, node_id: int, lane: str) -> bool:
+        """Return True if `ready_connection` would return a connection. Open no connection."""
+        node = self.metadata.brokers.get(node_id)
+        return node is not None and self._connections.is_open((node.host, node.port), lane)
+
     def refusal(self, node_id: int) -> AuthenticationError | None:
         """Return the error of the last connect to a broker if one side refused the identity of the
         other: requests to this broker fail until the cause is removed."""

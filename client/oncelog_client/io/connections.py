@@ -129,6 +129,10 @@ class Connections:
             self._spawn(self._open_quietly(key, callback))
         return None
 
+    def is_open(self, address: Address, lane: str) -> bool:
+        """Return True if `ready` would return a connection. Open no connection."""
+        return self._usable((address, lane)) is not None
+
     @property
     def failures(self) -> tuple[ConnectFailure, ...]:
         """Return, for each address, the failure of the last connect. An address without a failure

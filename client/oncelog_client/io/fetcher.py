@@ -91,6 +91,7 @@ class Fetcher:
         self._failure: KafkaError | None = None
         self._pauses: Pauses[TopicPartition] = Pauses(cluster.backoff)
         self._replicas = ReadReplicas(config.metadata_max_age_ms)
+        self._connect_ended: dict[int, Callable[[], None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0.0
         self._closed = False
@@ -154,7 +155,9 @@ class Fetcher:
             self._fetch(source, rows)
 
     def _fetch(self, source: int, rows: list[_FetchedPartition]) -> None:
-        connection = self._cluster.ready_connection(source, FETCH_LANE, self.pump)
+        # The same callback for each attempt, so that `ready_connection` calls it once.
+        ended = self._connect_ended.setdefault(source, partial(self._connected, source))
+        connection = self._cluster.ready_connection(source, FETCH_LANE, ended)
         if connection is None:
             if (refusal := self._cluster.refusal(source)) is not None:
                 self._fail(refusal)
@@ -169,6 +172,16 @@ class Fetcher:
             return
         self._busy[source] = frozenset(asked)
         response.add_done_callback(partial(self._responded, source, asked))
+
+    def _connected(self, source: int) -> None:
+        """Fetch after a connect to a broker has succeeded or failed. After a failure, read from the
+        leader what was read from this follower (AbstractFetch.handleFetchFailure of Java). The
+        leader may name the follower again, so a second failure in a row causes a pause. A refused
+        identity is an error for the application instead."""
+        cluster = self._cluster
+        if not cluster.is_connected(source, FETCH_LANE) and cluster.refusal(source) is None:
+            self._pause(self._replicas.drop_follower(source), free=1)
+        self.pump()
 
     def _request(self, rows: list[_FetchedPartition]) -> FetchRequest:
         config = self._config

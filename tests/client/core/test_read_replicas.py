@@ -33,3 +33,14 @@ def test_a_follower_that_leaves_the_cluster_or_fails_is_read_no_more() -> None:
     replicas.prefer(TP, FOLLOWER, 1)
     assert replicas.drop(TP)
     assert replicas.source(TP, LEADER, ALIVE, 2) == LEADER
+
+
+def test_all_partitions_leave_a_follower_at_once() -> None:
+    replicas = ReadReplicas(MAX_AGE_MS)
+    second, third = TopicPartition("t", 1), TopicPartition("t", 2)
+    for partition, node in ((TP, FOLLOWER), (second, LEADER), (third, FOLLOWER)):
+        replicas.prefer(partition, node, 0)
+    assert replicas.drop_follower(FOLLOWER) == [TP, third]
+    assert replicas.source(TP, 3, ALIVE, 0) == 3
+    assert replicas.source(second, 3, ALIVE, 0) == LEADER
+    assert replicas.drop_follower(FOLLOWER) == []
