@@ -104,6 +104,8 @@ class GroupSession:
         # The error of subscribed topics in the last metadata. `poll` raises it once.
         self._refusal: KafkaError | None = None
         self._failed_rounds = 0
+        # The monotonic time before which no round begins.
+        self._next_round_ms = 0.0
         self._heartbeat = asyncio.Event()
 
     @property
@@ -137,7 +139,7 @@ class GroupSession:
         while self.needs_attention:
             if self._round is None:
                 await self._prepare()
-                self._round = asyncio.ensure_future(self._join_and_sync())
+                self._round = asyncio.ensure_future(self._run_round())
                 self._round.add_done_callback(self._round_done)
                 self._cluster.end_with_client(self._round)
             if not self._round.done():
@@ -199,6 +201,20 @@ class GroupSession:
             await _finished(self.listener.on_partitions_assigned(changes.added, generation_id))
 
     # -- between polls
+
+    async def _run_round(self) -> tuple[TopicPartition, ...] | None:
+        """Run one round, after the pause that the error of an earlier round has left. Return the
+        assigned partitions, or None if a new round is needed. Raises an error for the application
+        at once: the pause comes before the next round. Java's client has no such pause, so an
+        application that polls again after each error sends JoinGroup without a limit."""
+        pause_ms = self._next_round_ms - monotonic_ms()
+        if pause_ms > 0:
+            await asyncio.sleep(pause_ms / 1000)
+        try:
+            return await self._join_and_sync()
+        except Exception:
+            self._next_round_ms = monotonic_ms() + self._round_failed()
+            raise
 
     async def _join_and_sync(self) -> tuple[TopicPartition, ...] | None:
         """Run one round of join and sync. Return None if a new round is needed."""
@@ -262,9 +278,12 @@ class GroupSession:
     async def _pause(self, *, free: int = 0) -> None:
         """Wait before the next round. The wait grows with each failure in a row. The first `free`
         failures cause no wait."""
+        await asyncio.sleep(self._round_failed(free=free) / 1000)
+
+    def _round_failed(self, *, free: int = 0) -> float:
+        """Count a failed round, and return the wait before the next round in ms."""
         self._failed_rounds += 1
-        delay_ms = self._cluster.backoff.delay_ms(self._failed_rounds - free, fraction())
-        await asyncio.sleep(delay_ms / 1000)
+        return self._cluster.backoff.delay_ms(self._failed_rounds - free, fraction())
 
     async def _assignments(
         self, joined: JoinGroupResponse
