@@ -182,7 +182,7 @@ class Consumer(Generic[K, V]):
                 await self.unsubscribe()
                 return
             self._subscription.subscribe_topics(names)
-            self._cluster.watch(names)
+        self._cluster.forget_topics()
         # Before the first wait, so that a cancelled call is a complete change of the subscription.
         self._group.subscribed(listener or RebalanceListener())
         await self._refresh_subscribed()
@@ -207,7 +207,7 @@ class Consumer(Generic[K, V]):
         self._check_open()
         chosen = arguments.topic_partitions("partitions", partitions)
         self._subscription.assign(chosen)
-        self._cluster.watch(partition.topic for partition in chosen)
+        self._cluster.forget_topics()
         with suppress(RetriableError):
             await self._cluster.refresh()
         self._fetcher.pump()
@@ -220,6 +220,8 @@ class Consumer(Generic[K, V]):
             await self._leave("the consumer unsubscribed")
         finally:
             self._subscription.unsubscribe()
+            self._cluster.all_topics = False
+            self._cluster.forget_topics()
 
     async def _leave(self, reason: str) -> None:
         if self._group is not None and self._subscription.uses_group:
@@ -500,12 +502,15 @@ class Consumer(Generic[K, V]):
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         self._check_open()
-        return await list_offsets(
-            self._cluster,
-            timestamps,
-            self.config.default_api_timeout_ms,
-            read_committed=self.config.read_committed,
-        )
+        try:
+            return await list_offsets(
+                self._cluster,
+                timestamps,
+                self.config.default_api_timeout_ms,
+                read_committed=self.config.read_committed,
+            )
+        finally:
+            self._cluster.forget_topics()
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Return the lag: the number of offsets from the position to the end of the readable
@@ -533,7 +538,10 @@ class Consumer(Generic[K, V]):
         """Return the partitions of a topic. Raises the topic's error, or TimedOutError."""
         self._check_open()
         name = arguments.text("topic", topic)
-        info = await self._cluster.topic(name, self.config.default_api_timeout_ms)
+        try:
+            info = await self._cluster.topic(name, self.config.default_api_timeout_ms)
+        finally:
+            self._cluster.forget_topics()
         return list(info.partitions)
 
 

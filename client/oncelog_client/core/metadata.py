@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -122,6 +122,13 @@ class Metadata(NamedTuple):
             rows[partition.partition] = known._replace(leader=leader, leader_epoch=epoch)
             topics[partition.topic] = topics[partition.topic]._replace(partitions=tuple(rows))
         return self._replace(brokers=brokers, topics=topics)
+
+    def without(self, topics: Collection[str]) -> Metadata:
+        """Return the metadata without these topics."""
+        if not topics:
+            return self
+        kept = {name: info for name, info in self.topics.items() if name not in topics}
+        return self._replace(topics=kept)
 
     def merged(self, response: MetadataResponse, *, whole: bool) -> Metadata:
         """Return the metadata with a response merged in. `whole`: the response lists every topic,

@@ -95,14 +95,17 @@ class Cluster:
         # Called after every refresh of the metadata.
         self.on_metadata: list[Callable[[], None]] = []
         self.all_topics = False
-        # The topics that must become usable: while a refresh finds an error for any of them, the
-        # next refresh follows after a backoff. The function gets the known topics.
+        # The topics that every refresh requests and that must become usable: while a refresh finds
+        # an error for any of them, the next refresh follows after a backoff. The function gets the
+        # known topics.
         self.needed_topics: Callable[[Iterable[str]], Iterable[str]] = lambda known: ()
         # The error of the last attempt of a call that is repeated now (see `retry`).
         self.retried: RetriableError | None = None
         self._auto_create = auto_create
-        # The topics of every refresh, and those of the calls that wait for a usable topic now.
+        # Other topics of every refresh, and those of the calls that wait for a usable topic now.
+        # The next refresh removes the forgotten topics from the metadata.
         self._topics: set[str] = set()
+        self._forgotten: set[str] = set()
         self._waiting: Counter[str] = Counter()
         self._connections = Connections(config, spawn=self.spawn, on_failed=self.refresh_soon)
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
@@ -318,7 +321,7 @@ class Cluster:
 
     async def _refresh(self) -> None:
         started_ms = monotonic_ms()
-        names = None if self.all_topics else sorted(self._topics | self._waiting.keys())
+        names = None if self.all_topics else sorted(self._requested())
         request = MetadataRequest(
             topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
             allow_auto_topic_creation=self._auto_create,
@@ -327,7 +330,9 @@ class Cluster:
         check(response.error_code)
         if not response.brokers:
             raise DisconnectedError("the cluster has no brokers yet")
-        self.metadata = self.metadata.merged(response, whole=names is None)
+        known = self.metadata.without(self._forgotten - self._requested())
+        self._forgotten.clear()
+        self.metadata = known.merged(response, whole=names is None)
         self._refreshed_ms = started_ms
 
     def _repeat_if_incomplete(self) -> None:
@@ -380,9 +385,20 @@ class Cluster:
         while True:
             await self._refresh_quietly(self.config.metadata_max_age_ms)
 
+    def _requested(self) -> set[str]:
+        """Return the topics of a refresh that does not request all topics."""
+        return {*self.needed_topics(self.metadata.topics), *self._topics, *self._waiting}
+
     def watch(self, topics: Iterable[str]) -> None:
-        """Add topics to every later refresh."""
+        """Add topics to every later refresh, until `forget_topics`."""
         self._topics.update(topics)
+
+    def forget_topics(self) -> None:
+        """Request only the needed topics from now on, and the topics of calls that wait. A refresh
+        that names a deleted topic may create it (ConsumerMetadata.retainTopic of the Java
+        client)."""
+        self._topics.clear()
+        self._forgotten.update(self.metadata.topics)
 
     async def topic(self, name: str, timeout_ms: float) -> TopicInfo:
         """Return the metadata of a topic, and retry until the topic is usable. Every later refresh

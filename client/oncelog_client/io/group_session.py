@@ -297,7 +297,6 @@ class GroupSession:
         members = decode_members(joined)
         topics = frozenset[str]().union(*(member.topics for member in members.values()))
         self._subscription.group_topics = topics
-        self._cluster.watch(topics)
         if len(self._cluster.metadata.partition_counts(topics)) < len(topics):
             await self._cluster.refresh()
         counts = self._cluster.metadata.partition_counts(topics)
