@@ -66,8 +66,9 @@ def load_server(settings: TlsSettings) -> LoadedTls:
     context.verify_mode = _VERIFY_MODES[settings.client_auth]
     context.options |= ssl.OP_NO_RENEGOTIATION
     asks = context.verify_mode != ssl.CERT_NONE
-    # A resumed session would not verify the client's certificate again. Each context has other
-    # ticket keys, so a reload of the certificates ends the sessions too.
+    # A resumed session would not verify the client's certificate again. Python cannot switch off
+    # the sessions of TLS 1.2, so the caller checks the dates of each certificate. Each context has
+    # other ticket keys, so a reload of the certificates ends the sessions too.
     context.num_tickets = 0 if asks else 1
     context.set_ecdh_curve(_CURVE)
     _choose_suites(context, settings, is_server=True)

@@ -86,6 +86,7 @@ class Admissions:
             self._failures,
             new_engine=None if tls is None else tls.new_engine,
             expiry_ms=None if tls is None else tls.expiry_ms,
+            check_certificate=None if tls is None else tls.check_certificate,
             of_certificate=None if tls is None else tls.principal_of,
             sasl=sasl,
             max_unauthenticated_bytes=min(

@@ -104,7 +104,8 @@ class ConnectionHandshake:
     # --- the peer of SASL
 
     def served_by(self, serve: Serve) -> None:
-        self._connection.serve_by(serve)
+        # The limit holds in each authentication, as in Kafka's SaslServerAuthenticator.
+        self._connection.serve_by(serve, self._admission.max_unauthenticated_bytes)
 
     def authenticated(self, principal: Principal, serve: Serve) -> None:
         session = self._connection.session

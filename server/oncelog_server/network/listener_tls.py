@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from oncelog_protocol.security.certificate import expiry_ms
+from oncelog_protocol.security.certificate import expiry_ms, parsed
 from oncelog_protocol.security.der import DerError
 from oncelog_protocol.security.tls_settings import TlsSettings, TlsSettingsError
 from oncelog_protocol.tls.contexts import load_server
@@ -64,6 +64,19 @@ class ListenerTls:
     def new_engine(self) -> TlsEngine:
         """Return the broker's side of a new connection."""
         return TlsEngine(self._loaded.context)
+
+    def check_certificate(self, certificate: bytes) -> None:
+        """Check the end of a client's certificate in DER again. Raises AuthenticationRefused.
+
+        OpenSSL checks it in each handshake with a certificate. A client with TLS 1.2 may resume its
+        session instead, for two hours after such a handshake."""
+        try:
+            not_after_ms = parsed(certificate).not_after_ms
+        except DerError:
+            return  # OpenSSL has read it
+        if self._wall_ms() > not_after_ms:
+            reason = "the certificate of the peer is not valid: certificate has expired"
+            raise AuthenticationRefused("Authentication failed", reason)
 
     def principal_of(self, certificate: bytes) -> Principal:
         """Return the principal of a client's certificate in DER. Raises AuthenticationRefused if

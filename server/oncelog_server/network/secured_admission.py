@@ -17,8 +17,8 @@ CertificatePrincipal = Callable[[bytes], Principal]
 
 
 class SecuredAdmission:
-    """`new_engine`, `expiry_ms` and `of_certificate` are None without TLS, `sasl` is None without
-    SASL."""
+    """`new_engine`, `expiry_ms`, `check_certificate` and `of_certificate` are None without TLS,
+    `sasl` is None without SASL."""
 
     def __init__(
         self,
@@ -28,6 +28,7 @@ class SecuredAdmission:
         *,
         new_engine: Callable[[], TlsEngine] | None = None,
         expiry_ms: Callable[[], int | None] | None = None,
+        check_certificate: Callable[[bytes], None] | None = None,
         of_certificate: CertificatePrincipal | None = None,
         sasl: SaslRules | None = None,
         max_unauthenticated_bytes: int,
@@ -39,6 +40,7 @@ class SecuredAdmission:
         self._events = events
         self._new_engine = new_engine
         self._expiry_ms = expiry_ms
+        self._check_certificate = check_certificate
         self._of_certificate = of_certificate
         self._sasl = sasl
 
@@ -55,6 +57,8 @@ class SecuredAdmission:
 
         With SASL the principal is that of SASL, as in Kafka's DefaultKafkaPrincipalBuilder.
         """
+        if certificate is not None and self._check_certificate is not None:
+            self._check_certificate(certificate)
         if certificate is None or self._of_certificate is None or self._sasl is not None:
             return ANONYMOUS
         return self._of_certificate(certificate)

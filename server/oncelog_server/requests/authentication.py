@@ -25,11 +25,12 @@ from oncelog_protocol.messages.sasl_authenticate import (
 )
 from oncelog_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from oncelog_protocol.security.mechanisms import SaslMechanism
-from oncelog_server.deferred import Deferred, then_ask
+from oncelog_server.deferred import Deferred, pass_on, then_ask
 from oncelog_server.requests.response import EncodedResponse, Parts, Serve
 from oncelog_server.requests.session import Session
 from oncelog_server.security.resources import Principal
 from oncelog_server.security.sasl.exchange import (
+    SHOWN,
     Authenticated,
     AuthenticationRefused,
     Challenge,
@@ -212,9 +213,7 @@ class Authentication:
         if not isinstance(evaluation, Deferred):
             return self._on_evaluation(evaluation, header)
         later: Deferred[Parts] = Deferred()
-        evaluation.on_complete(
-            lambda value: self._on_evaluation(value, header).on_complete(later.complete)
-        )
+        evaluation.on_complete(lambda value: pass_on(self._on_evaluation(value, header), later))
         evaluation.on_abandon(lambda: self._on_abandoned(evaluation.failure, header, later))
         later.on_cancel(evaluation.cancel)
         return later
@@ -223,7 +222,7 @@ class Authentication:
         self, failure: Exception | None, header: RequestHeader | None, later: Deferred[Parts]
     ) -> None:
         if isinstance(failure, AuthenticationRefused):
-            self._refuse(header, failure).on_complete(later.complete)
+            pass_on(self._refuse(header, failure), later)
         else:
             later.abandon(failure)
 
@@ -237,9 +236,10 @@ class Authentication:
             return self._respond(_with_token(header, evaluation.token))
         principal = evaluation.principal
         if self._principal is not None and principal != self._principal:
+            before, name = self._principal, principal.name[:SHOWN]
             message = (
                 "Cannot change principals during re-authentication from "
-                f"{self._principal.type}.{self._principal.name}: {principal.type}.{principal.name}"
+                f"{before.type}.{before.name[:SHOWN]}: {principal.type}.{name}"
             )
             return self._refuse(header, AuthenticationRefused(message))
         self.state = State.COMPLETE

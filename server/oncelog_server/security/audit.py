@@ -17,6 +17,9 @@ MOST_KEYS: Final = 1_000
 SEVERAL: Final = "(several)"
 
 
+# Characters of a reason that count for its variant. The pattern tries each quote of a text against
+# all of its rest, and a client may choose the text.
+_COUNTED_OF_REASON: Final = 300
 # What a reason says, without its numbers: one with other numbers is no event of its own. Names are
 # in quotes.
 _NAME_OR_NUMBER: Final = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|[0-9]+""")
@@ -147,7 +150,7 @@ class GroupedEvents:
 def _variant_of(fields: Mapping[str, object]) -> Hashable:
     """Return the part of the fields that makes an event of its own."""
     if isinstance(reason := fields.get("reason"), str):
-        fields = {**fields, "reason": _NAME_OR_NUMBER.sub(r"\1", reason)}
+        fields = {**fields, "reason": _NAME_OR_NUMBER.sub(r"\1", reason[:_COUNTED_OF_REASON])}
     return tuple(fields.items())
 
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from oncelog_protocol.codecs import encoder
@@ -119,3 +120,13 @@ async def test_a_client_that_closes_before_its_refusal_is_a_failed_authenticatio
             await asyncio.sleep(0.001)
     assert logged == ["wrong password: 'alice'"]
     assert admission.failures == 1
+
+
+@pytest.mark.timeout(10)
+def test_a_long_reason_takes_no_longer_than_a_short_one() -> None:
+    """Each quote of the text was tried against all of its rest: 25 s for 64 KB."""
+    logged: list[Any] = []
+    events = GroupedEvents(lambda count, **fields: logged.append(fields), lambda: 0)
+    for _ in range(2):
+        events.add("key", "group", reason="'\\\"" * 100_000)
+    assert len(logged) == 1

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from oncelog_client.io.clock import wall_ms
 from oncelog_protocol.security.tls_settings import TlsSettings, TlsSettingsError
 from oncelog_server.network.listener_tls import ListenerTls
+from oncelog_server.security.sasl.exchange import AuthenticationRefused
 from tests.harness.certificates import LIFETIME, Certificates
 
 LIFETIME_MS = int(LIFETIME.total_seconds() * 1_000)
@@ -61,6 +62,20 @@ def test_the_time_of_expiry_is_that_of_the_loaded_certificate(certificates: Cert
     expiry_ms = opened(certificates.server_settings(), lambda: now_ms).expiry_ms()
     assert expiry_ms is not None
     assert abs(expiry_ms - now_ms - LIFETIME_MS) < 24 * 3_600_000
+
+
+def test_the_end_of_a_clients_certificate_is_checked_without_openssl(
+    certificates: Certificates,
+) -> None:
+    """OpenSSL does not check it if a client resumes its session of TLS 1.2."""
+    now_ms = [wall_ms()]
+    tls = opened(certificates.server_settings("required"), lambda: now_ms[0])
+    der = certificates.client("carol").der
+    tls.check_certificate(der)
+    now_ms[0] += 2 * LIFETIME_MS
+    with pytest.raises(AuthenticationRefused) as caught:
+        tls.check_certificate(der)
+    assert caught.value.reason.endswith("certificate has expired")
 
 
 def test_a_refused_reload_names_the_setting_and_the_file(certificates: Certificates) -> None:

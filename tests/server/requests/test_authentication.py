@@ -338,6 +338,24 @@ def test_a_client_that_has_gone_is_not_authenticated() -> None:
     assert client.principal is None
 
 
+def test_a_client_that_has_gone_before_its_verdict_is_not_authenticated() -> None:
+    """The verdict of a token arrives in the turn in which the connection ends."""
+    pending: Deferred[Challenge | Authenticated] = Deferred()
+
+    class Waiting:
+        def evaluate(self, token: bytes) -> Deferred[Challenge | Authenticated]:
+            return pending
+
+    client = Client(exchange=Waiting)
+    client.answer(handshake(1))
+    response = client.serve(memoryview(token(b"one")), SESSION)
+    assert isinstance(response, Deferred)
+    pending.complete(Authenticated(b"", ALICE))
+    response.cancel()
+    client.timers.fire()
+    assert client.principal is None
+
+
 def test_a_client_that_closes_after_a_challenge_that_refuses_it_is_logged_once() -> None:
     """A refused bearer token gets a challenge. The client's response to the challenge has no
     meaning."""
@@ -422,6 +440,20 @@ def test_a_new_authentication_must_keep_the_principal_and_the_mechanism() -> Non
         "Cannot change principals during re-authentication from User.alice: User.bob"
     )
     assert client.principal == ALICE
+
+
+def test_a_message_shows_the_beginning_of_a_long_name() -> None:
+    names = iter(["alice", "b" * 10_000])
+
+    class Naming:
+        def evaluate(self, token: bytes) -> Authenticated:
+            return Authenticated(b"", Principal("User", next(names)))
+
+    client = Client(exchange=Naming, max_reauth_ms=5_000)
+    client.authenticate(b"one")
+    response = client.authenticate(b"one")
+    assert response.error_message is not None
+    assert response.error_message.endswith(f": User.{'b' * 100}")
 
 
 def test_a_client_may_authenticate_again_once_in_a_second() -> None:

@@ -3,7 +3,7 @@ of a connection."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -27,6 +27,10 @@ class Authenticated(msgspec.Struct, frozen=True):
     token: bytes
     principal: Principal
     expires_ms: int | None = None
+
+
+# Characters of a name that a message or a reason shows. A client may send any number of them.
+SHOWN: Final = 100
 
 
 class AuthenticationRefused(Exception):

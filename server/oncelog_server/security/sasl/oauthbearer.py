@@ -14,6 +14,7 @@ from oncelog_server.deferred import Deferred, then
 from oncelog_server.security.resources import Principal
 from oncelog_server.security.sasl.claims import Claims, InvalidToken, TokenValidator
 from oncelog_server.security.sasl.exchange import (
+    SHOWN,
     Authenticated,
     AuthenticationRefused,
     Challenge,
@@ -63,9 +64,9 @@ class OAuthBearerExchange:
             return Challenge(_failure(verdict), verdict.reason)
         if authorization_id not in ("", verdict.subject):
             raise AuthenticationRefused(
-                f"Authentication failed: Client requested an authorization id ({authorization_id})"
-                " that is different from the token's principal name"
-                f" ({verdict.subject})"
+                "Authentication failed: Client requested an authorization id"
+                f" ({authorization_id[:SHOWN]}) that is different from the token's principal name"
+                f" ({verdict.subject[:SHOWN]})"
             )
         return Authenticated(b"", Principal("User", verdict.subject), verdict.expires_ms)
 

@@ -78,6 +78,10 @@ def test_the_authorization_id_must_be_the_subject() -> None:
     assert exchange().evaluate(GOOD.replace(b"n,,", b"n,a=alice,")) == ALICE
     with pytest.raises(AuthenticationRefused, match=r"authorization id \(bob\)"):
         exchange().evaluate(GOOD.replace(b"n,,", b"n,a=bob,"))
+    long_id = b"n,a=" + b'\\"' * 30_000 + b","
+    with pytest.raises(AuthenticationRefused) as caught:
+        exchange().evaluate(GOOD.replace(b"n,,", long_id))
+    assert len(caught.value.reason) < 300
     # The token is judged first.
     assert isinstance(exchange().evaluate(BAD.replace(b"n,,", b"n,a=bob,")), Challenge)
 
