@@ -268,12 +268,14 @@ class Connection(asyncio.Protocol):
         return bool(self._versions)
 
     def version(self, request: object, versions: range = ANY_VERSION) -> int:
-        """Return the newest version of a request that both sides speak, out of `versions`. Raises
-        UnsupportedVersionError if there is none."""
+        """Return the newest version of a request that both sides speak, out of `versions`. If
+        `versions` begins above the newest version that requests by name have, the caller handles
+        the later versions. Raises UnsupportedVersionError if there is none."""
         api = api_of(type(request))
         spoken = self._versions.get(api.key)
         if spoken is not None:
-            newest = min(spoken[1], _NEWEST_USED.get(api.key, api.latest), versions[-1])
+            used = _NEWEST_USED.get(api.key, api.latest)
+            newest = min(spoken[1], versions[-1], api.latest if versions[0] > used else used)
             version = api.common_version(max(spoken[0], versions[0]), newest)
             if version is not None:
                 return version

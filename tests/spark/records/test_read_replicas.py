@@ -128,7 +128,7 @@ class StubCluster:
         return found.host, found.port
 
     async def connection(self, _: Address) -> Any:
-        return SimpleNamespace(version=lambda _: 12, sasl_versions=(-1, -1))
+        return SimpleNamespace(version=lambda *_: 12, sasl_versions=(-1, -1))
 
     async def retry(self, attempt: Callable[[], Awaitable[Any]], _: float) -> Any:
         return await attempt()

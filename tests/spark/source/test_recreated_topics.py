@@ -103,3 +103,17 @@ def test_a_recreated_topic_is_an_error_with_fail_on_data_loss(cluster: Cluster) 
     cluster.recreate(b"2", 5)
     with pytest.raises(DataLossError, match=f"topic {TOPIC}, partition 0 was deleted and created"):
         next_end(stream, at(2))
+
+
+def test_a_task_gets_the_topic_id_from_the_planning_of_its_offsets(cluster: Cluster) -> None:
+    stream = reader(fails=False)
+    start = next_end(stream, next_end(stream, stream.initialOffset()))
+    cluster.topics[TOPIC] = (b"1" * 16, 4)
+    end = next_end(stream, start)
+    # A topic may be created again before the tasks are planned.
+    cluster.recreate(b"2", 8)
+    (task,) = stream.partitions(start, end)
+    assert task.value == ((TopicPartition(TOPIC, 0), 2, 4), b"1" * 16)
+    # A restarted query knows only the present id.
+    (task,) = reader(fails=False).partitions(start, end)
+    assert task.value.topic_id == b"2" * 16

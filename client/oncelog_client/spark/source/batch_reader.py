@@ -41,16 +41,19 @@ class BatchReader(DataSourceReader):
         KafkaError or TimeoutError."""
         for remark in self._options.remarks:
             _log.warning("%s", remark)
-        ranges, losses = logs.ask(self._options, self._plan)
+        ranges, losses, topic_ids = logs.ask(self._options, self._plan)
         logs.report(losses, fail=self._options.fail_on_data_loss)
-        return input_partitions(ranges, self._options)
+        return input_partitions(ranges, self._options, topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._reads.read(partition)
 
-    async def _plan(self, catalogue: Catalogue) -> tuple[list[OffsetRange], list[str]]:
+    async def _plan(
+        self, catalogue: Catalogue
+    ) -> tuple[list[OffsetRange], list[str], dict[str, bytes]]:
         options = self._options
         ends = await logs.first_ends(catalogue, options)
+        topic_ids = catalogue.topic_ids()
         start = await resolve(catalogue, options.start, ends, options, starting=True)
         end = await resolve(catalogue, options.end, ends, options, starting=False)
         ranges = [
@@ -60,4 +63,4 @@ class BatchReader(DataSourceReader):
             further = beyond(ranges, ends)
             check_decided(ranges, ends, await catalogue.high_watermarks(further))
         firsts = await catalogue.firsts(frozenset(start))
-        return readable(ranges, firsts, ends)
+        return *readable(ranges, firsts, ends), topic_ids

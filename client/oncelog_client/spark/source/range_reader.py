@@ -11,6 +11,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,7 @@ from oncelog_client.errors import (
     RecordTooLargeError,
     RetriableError,
     TimedOutError,
+    UnsupportedVersionError,
     check,
 )
 from oncelog_client.io.client_security import client_security
@@ -51,9 +53,17 @@ from .fetch_socket import FetchSocket, FetchVersions, SocketSecurity
 
 if TYPE_CHECKING:
     from oncelog_client.io.authentication import Login
+    from oncelog_client.io.connection import Connection
     from oncelog_protocol.security.sasl_client import SaslClient
 
 _FULL_FETCH_EPOCH: Final = -1
+# The topic id of a broker that reports none.
+NO_TOPIC_ID: Final = bytes(16)
+# The versions of Fetch with topic ids (KIP-516). Later versions have no more than a reader needs.
+_FETCH_BY_TOPIC_ID: Final = range(13, 14)
+# The number of looks at the metadata that must all find another topic id, because the metadata of a
+# broker may be stale.
+_CHECKS_OF_TOPIC_ID: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,22 +90,36 @@ class DataLost(OffsetOutOfRangeError):
         )
 
 
+class TopicRecreated(KafkaError):
+    """The topic was deleted and created again since the range was planned."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        super().__init__(
+            f"{partition}: the topic was deleted and created again", ErrorCode.UNKNOWN_TOPIC_ID
+        )
+
+
 def read_range(
     settings: ReadSettings,
     partition: TopicPartition,
     start: int,
     end: int,
     columns: Sequence[str],
+    topic_id: bytes = NO_TOPIC_ID,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records at offsets in [start, end), with these columns in this order.
 
-    Offsets may be missing (markers, aborted transactions, compaction). Raises DataLost if the log
-    begins after the next offset or ends before it; KafkaError (CORRUPT_MESSAGE) at a corrupt batch;
-    RecordTooLargeError at a batch that decompresses to more than `ConsumerConfig.max_batch_bytes`;
-    TimedOutError, with the last error, after `poll_timeout_ms` without progress; any other error of
-    the broker that is not retriable.
+    Offsets may be missing (markers, aborted transactions, compaction). `topic_id` names the log,
+    with Fetch from version 13 on (KIP-516); before, it is only compared when the leader is looked
+    up. NO_TOPIC_ID stands for any log of this name.
+
+    Raises DataLost if the log begins after the next offset or ends before it; TopicRecreated if the
+    topic has another id; KafkaError (CORRUPT_MESSAGE) at a corrupt batch; RecordTooLargeError at a
+    batch that decompresses to more than `ConsumerConfig.max_batch_bytes`; TimedOutError, with the
+    last error, after `poll_timeout_ms` without progress; any other error of the broker that is not
+    retriable.
     """
-    reader = _Reader(settings, partition, end)
+    reader = _Reader(settings, partition, end, topic_id)
     try:
         while start < end:
             data = reader.fetched(start)
@@ -169,7 +193,7 @@ _idle: dict[tuple[int, ConsumerConfig, Address, FetchVersions], FetchSocket] = {
 # failure, because files of certificates may have been replaced.
 _securities: dict[tuple[int, ConsumerConfig], SocketSecurity] = {}
 # Replicas that an earlier range has found. A replica is forgotten at the first error.
-_replicas: dict[tuple[int, ConsumerConfig, TopicPartition], _Replica] = {}
+_replicas: dict[tuple[int, ConsumerConfig, TopicPartition, bytes], _Replica] = {}
 # The bytes per offset in the last response.
 _bytes_per_offset: dict[TopicPartition, float] = {}
 # Factor between the requested bytes and the estimate, because the next records may be larger.
@@ -200,8 +224,11 @@ def _sasl_client(login: Login, timeout_s: float) -> SaslClient:
 class _Reader:
     """Fetches of one partition, one at a time."""
 
-    def __init__(self, settings: ReadSettings, partition: TopicPartition, end: int) -> None:
+    def __init__(
+        self, settings: ReadSettings, partition: TopicPartition, end: int, topic_id: bytes
+    ) -> None:
         self._config = settings.consumer
+        self._topic_id = topic_id
         self._end = end
         self._poll_timeout_ms = settings.poll_timeout_ms
         self._partition = partition
@@ -283,15 +310,18 @@ class _Reader:
         self._is_old = False
         check(response.error_code)
         for topic in response.responses:
+            # From version 13 on, a response has the topic's id instead of its name.
+            if topic.topic != self._partition.topic and topic.topic_id != self._topic_id:
+                continue
             for data in topic.partitions:
-                if (topic.topic, data.partition_index) == self._partition:
+                if data.partition_index == self._partition.partition:
                     check(data.error_code, f"{self._partition} at {offset}")
                     return data
         raise IncompleteResponseError(f"the response to FETCH lacks {self._partition}")
 
     def _ask(self, offset: int, deadline_ms: float) -> None:
         if self._replica is None:
-            known = _replicas.pop((os.getpid(), self._config, self._partition), None)
+            known = _replicas.pop(self._range_key, None)
             if known is not None and monotonic_ms() < known.until_ms:
                 self._replica = known
         if self._replica is None:
@@ -329,6 +359,7 @@ class _Reader:
             topics=[
                 FetchTopic(
                     topic=self._partition.topic,
+                    topic_id=self._topic_id,
                     partitions=[
                         FetchPartition(
                             partition=self._partition.partition,
@@ -366,13 +397,20 @@ class _Reader:
 
     async def _look_up_replica(self, timeout_ms: float) -> _Replica:
         cluster = await self._cluster(timeout_ms)
-        follower = self._follower
+        follower, mismatches = self._follower, 0
 
         async def attempt() -> _Replica:
+            nonlocal mismatches
             if self._is_stale:
                 await cluster.refresh()
                 self._is_stale = False
             await cluster.topic(self._partition.topic, timeout_ms)
+            if self._is_other_log(cluster):
+                mismatches += 1
+                self._is_stale = True
+                if mismatches == _CHECKS_OF_TOPIC_ID:
+                    raise TopicRecreated(self._partition)
+                raise RetriableError(f"{self._partition}: the topic has another id")
             info = cluster.metadata.partition(self._partition)
             if info is None or info.leader is None:
                 await cluster.refresh()
@@ -385,7 +423,7 @@ class _Reader:
                 # elected.
                 self._is_stale = True
                 raise
-            versions = FetchVersions(connection.version(FetchRequest()), connection.sasl_versions)
+            versions = FetchVersions(self._fetch_version(connection), connection.sasl_versions)
             until_ms = math.inf
             if follower is not None:
                 until_ms = monotonic_ms() + self._config.metadata_max_age_ms
@@ -393,6 +431,19 @@ class _Reader:
 
         # A follower gets a single attempt, because the leader can serve the read.
         return await (attempt() if follower is not None else cluster.retry(attempt, timeout_ms))
+
+    def _is_other_log(self, cluster: Cluster) -> bool:
+        """Return True if the metadata have the topic with another id than the range."""
+        topic = cluster.metadata.topics.get(self._partition.topic)
+        ids = {NO_TOPIC_ID if topic is None else topic.topic_id, self._topic_id}
+        return len(ids) > 1 and NO_TOPIC_ID not in ids
+
+    def _fetch_version(self, connection: Connection) -> int:
+        """Return the version of Fetch: with topic ids, if the broker has it."""
+        if self._topic_id != NO_TOPIC_ID:
+            with suppress(UnsupportedVersionError):
+                return connection.version(FetchRequest(), _FETCH_BY_TOPIC_ID)
+        return connection.version(FetchRequest())
 
     def _log_start_offset(self) -> int:
         timeout_ms = self._poll_timeout_ms
@@ -406,6 +457,10 @@ class _Reader:
         return found[self._partition].offset
 
     # -- connections
+
+    @property
+    def _range_key(self) -> tuple[int, ConsumerConfig, TopicPartition, bytes]:
+        return os.getpid(), self._config, self._partition, self._topic_id
 
     def _key(self, replica: _Replica) -> tuple[int, ConsumerConfig, Address, FetchVersions]:
         return os.getpid(), self._config, replica.address, replica.versions
@@ -426,7 +481,7 @@ class _Reader:
         another connection to this broker is already idle."""
         if self._socket is None or self._replica is None:
             return
-        _replicas[os.getpid(), self._config, self._partition] = self._replica
+        _replicas[self._range_key] = self._replica
         if self._socket.busy or _idle.setdefault(self._key(self._replica), self._socket) is not (
             self._socket
         ):

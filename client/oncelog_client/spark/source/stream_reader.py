@@ -125,9 +125,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # True if an earlier process planned the end, or if the end is limited by the target, which
         # was fixed when the query started. The log may have changed since.
         is_old = end != self._planned or self._target is not None
-        kept, losses = logs.ask(self._options, lambda catalogue: _check(catalogue, ranges, is_old))
+        kept, losses, ids = logs.ask(
+            self._options, lambda catalogue: _check(catalogue, ranges, is_old)
+        )
         logs.report(losses, fail=self._options.fail_on_data_loss)
-        return input_partitions(kept, self._options)
+        # The ids from the planning of the end, if this process planned it: a topic may have been
+        # created again since.
+        return input_partitions(kept, self._options, {**ids, **self._topic_ids})
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._reads.read(partition)
@@ -249,12 +253,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 async def _check(
     catalogue: Catalogue, ranges: list[OffsetRange], is_old: bool
-) -> tuple[list[OffsetRange], list[str]]:
-    """Return the part of the planned ranges that can be read, and descriptions of the lost records.
-    `is_old`: also check that the logs still reach the ends of the ranges."""
+) -> tuple[list[OffsetRange], list[str], dict[str, bytes]]:
+    """Return the part of the planned ranges that can be read, descriptions of the lost records, and
+    the topic ids. `is_old`: also check that the logs still reach the ends of the ranges."""
     partitions = frozenset(wanted.partition for wanted in ranges)
     firsts, ends = await catalogue.firsts(partitions), None
     if is_old:
         ends = await catalogue.high_watermarks(partitions)
         firsts = {partition: first for partition, first in firsts.items() if partition in ends}
-    return readable(ranges, firsts, ends)
+    return *readable(ranges, firsts, ends), catalogue.topic_ids()

@@ -52,6 +52,15 @@ def recreated(partition: TopicPartition, start: int, end: int) -> str:
     )
 
 
+def replaced(partition: TopicPartition, start: int, end: int) -> str:
+    """Return the message for a topic that was deleted and created again after the batch was
+    planned."""
+    return (
+        f"{_named(partition)} was deleted and created again while it was read:"
+        f" the records of the old log from offset {start} to {end} may not have been read"
+    )
+
+
 def shrunk(partition: TopicPartition, start: int, end: int) -> str:
     """Return the message for a log that ends before the query's position. The topic was created
     again, or the broker has lost the end of the log. The offsets do not show which, so the query
