@@ -111,7 +111,9 @@ class Cluster:
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._refreshing = asyncio.Lock()
         self._soon = False
+        # Failed refreshes in a row, and the time in ms before which `refresh_soon` starts no other.
         self._failed_refreshes = 0
+        self._retry_at_ms = -math.inf
         self._incomplete_refreshes = 0
         self._next_refresh: asyncio.TimerHandle | None = None
         self._refreshed_ms = -math.inf
@@ -314,8 +316,15 @@ class Cluster:
                 return
             try:
                 await self._refresh()
+            except KafkaError:
+                self._failed_refreshes += 1
+                delay_ms = self.backoff.delay_ms(self._failed_refreshes, fraction())
+                self._retry_at_ms = monotonic_ms() + delay_ms
+                raise
             finally:
                 self._repeat_if_incomplete()
+            self._failed_refreshes = 0
+            self._retry_at_ms = -math.inf
         for callback in self.on_metadata:
             callback()
 
@@ -364,26 +373,30 @@ class Cluster:
         )
 
     def refresh_soon(self) -> None:
-        """Request fresh metadata in the background, but only once per `retry_backoff_ms`."""
+        """Request fresh metadata in the background, but only once per `retry_backoff_ms`. After
+        failures in a row the wait grows to `retry_backoff_max_ms` (Metadata.failedUpdate of the
+        Java client)."""
         if not (self._soon or self._refreshing.locked() or self._closed):
             self._soon = True
-            wait_ms = self._refreshed_ms + self.backoff.initial_ms - monotonic_ms()
-            self.spawn(self._refresh_quietly(max(wait_ms, 0)))
+            self.spawn(self._refresh_when_due())
 
-    async def _refresh_quietly(self, wait_ms: float) -> None:
-        await asyncio.sleep(wait_ms / 1000)
+    async def _refresh_when_due(self) -> None:
+        due_ms = max(self._refreshed_ms + self.backoff.initial_ms, self._retry_at_ms)
+        await asyncio.sleep(max(due_ms - monotonic_ms(), 0) / 1000)
         self._soon = False
+        await self._refresh_quietly()
+
+    async def _refresh_quietly(self) -> None:
         try:
             await self.refresh()
-            self._failed_refreshes = 0
-        except KafkaError:
-            self._failed_refreshes += 1
-            delay_ms = self.backoff.delay_ms(self._failed_refreshes, fraction())
-            await asyncio.sleep(delay_ms / 1000)
+        except KafkaError as error:
+            # Each use of the metadata that needs a refresh calls `refresh_soon` again.
+            log.debug("the metadata could not be refreshed: %s", error)
 
     async def _refresh_regularly(self) -> None:
         while True:
-            await self._refresh_quietly(self.config.metadata_max_age_ms)
+            await asyncio.sleep(self.config.metadata_max_age_ms / 1000)
+            await self._refresh_quietly()
 
     def _requested(self) -> set[str]:
         """Return the topics of a refresh that does not request all topics."""
