@@ -431,9 +431,9 @@ class Membership:
         application. The generation is lost only if it is still that of the commit.
 
         Source: OffsetCommitResponseHandler of Java's ConsumerCoordinator. Java sends no commit
-        during a rebalance, and the application gets RebalanceInProgressException. Here such a
-        commit is sent. ILLEGAL_GENERATION while a JoinGroup is in flight says that the next
-        generation has begun, so only the commit fails.
+        during a rebalance, and the application gets RebalanceInProgressException. Here a commit is
+        sent until the response to JoinGroup. ILLEGAL_GENERATION while a JoinGroup is in flight says
+        that the next generation has begun, so only the commit fails.
         """
         rebalancing = self.state in (MemberState.JOINING, MemberState.SYNCING)
         if code == ErrorCode.REBALANCE_IN_PROGRESS:

@@ -9,7 +9,7 @@ from typing import Final
 
 from oncelog_client.core.backoff import Pauses
 from oncelog_client.core.consumer_config import ConsumerConfig
-from oncelog_client.core.membership import Membership
+from oncelog_client.core.membership import Membership, MemberState
 from oncelog_client.core.offset_reset import OffsetReset, reset_duration_ms
 from oncelog_client.core.subscription import Assigned, Subscription
 from oncelog_client.errors import (
@@ -270,6 +270,14 @@ class Positions:
             raise CommitFailedError(
                 f"this consumer is not a member of group {group.group_id} (any more), and its "
                 "partitions may be another member's: poll to join again"
+            )
+        elif membership.state is MemberState.SYNCING:
+            # The request would have the next generation, although the offsets belong to the last
+            # assignment. The coordinator refuses it while it waits for the leader's assignment
+            # (ConsumerCoordinator.sendOffsetCommitRequest of Java sends none, too).
+            raise RebalanceInProgressError(
+                f"group {group.group_id} is in a rebalance: poll, then commit what is still "
+                "assigned"
             )
         if timeout_ms is None:
             timeout_ms = self._config.default_api_timeout_ms
