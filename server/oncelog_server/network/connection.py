@@ -112,6 +112,8 @@ class Connection(asyncio.BufferedProtocol):
         # True if bytes were read since `last_active_ms` was set. With this flag, a read need not
         # read the clock.
         self.heard = False
+        # The bytes that were to be sent at the last call of `takes_responses`.
+        self._unsent_bytes = 0
         # True if the connection counts for the limits of connections. Only its listener uses this.
         self.is_counted = False
 
@@ -235,6 +237,13 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def held_bytes(self) -> int:
         return self._frames.held_bytes + self._backlog.waiting_bytes
+
+    def takes_responses(self) -> bool:
+        """Return True if the client has taken bytes of a response since the last call. Such a
+        connection is not idle, as in Kafka's Selector."""
+        before = self._unsent_bytes
+        self._unsent_bytes = 0 if self._outbox is None else self._outbox.unsent_bytes
+        return before > 0 and before != self._unsent_bytes
 
     def delay(self, now_ms: int) -> str | None:
         """Return the reason if an incomplete frame or the authentication takes too long, else None.

@@ -179,6 +179,12 @@ class Outbox:
             held.append(data)
             self._turn.hold(self)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """Return the number of bytes of responses that the system has not taken yet."""
+        sending = 0 if self._sending is None else self._sending.left
+        return self._transport.get_write_buffer_size() + sending + sum(map(len, self._queue))
+
     def flush(self) -> None:
         """Write the responses that are held until the end of the turn."""
         if self._held and not self._closed:

@@ -29,6 +29,10 @@ class Swept(Protocol):
         """Return the bytes of requests that are not served yet."""
         ...
 
+    def takes_responses(self) -> bool:
+        """Return True if the client has taken bytes of a response since the last call."""
+        ...
+
     def delay(self, now_ms: int) -> str | None:
         """Return the reason if the client is too slow, else None."""
         ...
@@ -111,7 +115,7 @@ class Sweep:
         if late is not None:
             connection.fail(late)
             return True
-        if connection.heard:
+        if connection.takes_responses() or connection.heard:
             connection.heard = False
             connection.last_active_ms = now_ms
         elif 0 <= self._max_idle_ms < now_ms - connection.last_active_ms:

@@ -134,6 +134,28 @@ async def test_without_sendfile_a_range_takes_little_memory_while_the_peer_does_
             assert await reader.readexactly(len(data) + 8) == b"head" + data + b"tail"
 
 
+@pytest.mark.parametrize("has_sendfile", [True, False])
+async def test_the_unsent_bytes_fall_while_the_peer_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_sendfile: bool
+) -> None:
+    """Without such a change, the connection counts as idle."""
+    monkeypatch.setattr("oncelog_server.network.outbox.HAS_SENDFILE", has_sendfile)
+    data = os.urandom(32 << 20)
+    async with file_of(tmp_path, data) as file, connected() as (outbox, reader):
+        assert outbox.unsent_bytes == 0
+        outbox.send([b"head", FileRange(file, 0, len(data)), b"tail"])
+        left = outbox.unsent_bytes
+        assert 0 < left <= len(data) + 8
+        read = 0
+        async with asyncio.timeout(DEADLINE_S):
+            while outbox.unsent_bytes:
+                read += len(await reader.read(4 << 20))
+                assert outbox.unsent_bytes <= left
+                left = outbox.unsent_bytes
+            read += len(await reader.readexactly(len(data) + 8 - read))
+        assert read == len(data) + 8
+
+
 async def test_while_the_transport_is_full_small_ranges_wait_in_their_file(tmp_path: Path) -> None:
     """The transport keeps all bytes that it gets in memory (scenario N4)."""
     async with file_of(tmp_path, b"range") as file, connected() as (outbox, reader):

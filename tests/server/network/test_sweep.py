@@ -21,9 +21,12 @@ class Client:
     def __init__(self, reason: str | None = None, held_bytes: int = 0) -> None:
         self.reason = reason
         self.held_bytes = held_bytes
-        self.heard = False
+        self.heard = self.takes = False
         self.last_active_ms = 0
         self.closed: list[str] = []
+
+    def takes_responses(self) -> bool:
+        return self.takes
 
     def delay(self, now_ms: int) -> str | None:
         return self.reason
@@ -95,6 +98,20 @@ async def test_a_connection_without_a_read_is_closed_when_it_is_idle() -> None:
         assert [*swept.once()] == []
     assert (active.closed, idle.closed) == ([], ["idle"])
     assert active.last_active_ms == IDLE_MS
+
+
+async def test_a_connection_that_takes_a_long_response_is_not_idle() -> None:
+    """A client sends nothing while it reads. It could never read a response that takes longer than
+    the idle time."""
+    client = Client()
+    swept = Swept(client)
+    for now_ms in range(0, 10 * IDLE_MS, IDLE_MS):
+        swept.now_ms, client.takes = now_ms, True
+        assert [*swept.once()] == []
+    assert client.closed == []
+    swept.now_ms, client.takes = 20 * IDLE_MS, False
+    assert [*swept.once()] == []
+    assert client.closed == ["idle"]
 
 
 class Loop:
