@@ -10,7 +10,7 @@ begin its next transaction without CONCURRENT_TRANSACTIONS.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -113,7 +113,7 @@ class Completion:
         delay_ms = min(RETRY_MS << min(attempt, 8), RETRY_MAX_MS) if attempt else 0
         retry = _Retry(shard, work, attempt)
         self._retries[retry] = None
-        self._timers.call_later(delay_ms, partial(self.retry, retry))
+        retry.timer = self._timers.call_later(delay_ms, partial(self.retry, retry))
 
     def release_later(self, shard: TransactionShard, work: MarkerWork) -> Timer:
         """Release the response after HOLD_MS."""
@@ -139,15 +139,24 @@ class Completion:
         return self._is_in_service(shard.index, shard) and shard.is_due(work)
 
     def retry_now(self) -> None:
-        """Retry all markers in the next turn of the loop, because a new leader may take them. Kafka
-        waits for its back-off."""
-        for retry in list(self._retries):
+        """Retry all markers in the next turns of the loop, some in each, because a new leader may
+        take them. Kafka waits for its back-off."""
+        if self._retries:
+            self._retry_some(list(self._retries))
+
+    def _retry_some(self, retries: Sequence[_Retry]) -> None:
+        for retry in retries[:FINISHED_PER_TURN]:
             self._timers.call_soon(partial(self.retry, retry))
+        rest = retries[FINISHED_PER_TURN:]
+        if rest:
+            self._timers.call_soon(partial(self._retry_some, rest))
 
     def retry(self, retry: _Retry) -> None:
         """Make an attempt, unless it was made already."""
         if retry in self._retries:
             del self._retries[retry]
+            if retry.timer is not None:
+                retry.timer.cancel()
             if self.is_due(retry.shard, retry.work):
                 self.finish(retry.shard, retry.work.transactional_id, retry.attempt)
 
@@ -162,12 +171,13 @@ class _Retry:
     """The next attempt to write the markers of one transaction. It is made once, after its delay or
     after a change of the metadata. Retries are compared by identity."""
 
-    __slots__ = ("attempt", "shard", "work")
+    __slots__ = ("attempt", "shard", "timer", "work")
 
     def __init__(self, shard: TransactionShard, work: MarkerWork, attempt: int) -> None:
         self.shard = shard
         self.work = work
         self.attempt = attempt
+        self.timer: Timer | None = None
 
 
 class _Finishing:

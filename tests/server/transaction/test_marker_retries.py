@@ -10,9 +10,10 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.completion import RETRY_MAX_MS, RETRY_MS
+from oncelog_server.transaction.completion import FINISHED_PER_TURN, RETRY_MAX_MS, RETRY_MS
 from oncelog_server.transaction.marker_delivery import MarkerSettled
 from oncelog_server.transaction.markers import MarkerWork
+from oncelog_server.transaction.metadata import TransactionMetadata, to_record
 from oncelog_server.transaction.states import State
 from tests.server.transaction.scenes import opened, outcomes, state
 from tests.server.transaction.world import A0, A1, World, value_of
@@ -115,3 +116,32 @@ def test_a_failed_append_of_the_COMPLETE_record_is_retried_with_back_off() -> No
     world.settle(RETRY_MAX_MS)
     assert state(world) is State.COMPLETE_COMMIT
     assert outcomes(world, A0) == [True]
+
+
+def test_a_change_of_the_metadata_retries_many_transactions_in_several_turns() -> None:
+    world = World()
+    _, shard = world.transactions.owner("t")
+    count = 2 * FINISHED_PER_TURN + 1
+    for number in range(count):
+        prepared = TransactionMetadata(
+            f"t{number}", number, 0, 60_000, State.PREPARE_COMMIT, frozenset({A1}),
+            last_update_ms=5, start_ms=5,
+        )  # fmt: skip
+        shard.replay(to_record(prepared), offset=number, transaction=None)
+    world.scene.remote[A1] = leader = Refusing(world, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    completion = world.transactions._completion
+    for work in shard.marker_works():
+        completion.finish_later(shard, work, 1)
+    armed = [retry.timer for retry in completion._retries]
+    completion.retry_now()
+    completion.retry_now()  # another change, in the same turn
+    turns = []
+    while len(leader.times_ms) < count:
+        before = len(leader.times_ms)
+        due, world.timers.soon = world.timers.soon, []
+        for callback in due:
+            callback()
+        turns.append(len(leader.times_ms) - before)
+    assert max(turns) == FINISHED_PER_TURN
+    assert len(armed) == count
+    assert not any(timer in world.timers.waiting for timer in armed)
