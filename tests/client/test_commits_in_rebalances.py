@@ -92,8 +92,17 @@ def group_consumer(strategy: str = "cooperative-sticky", **settings: Any) -> Con
     return Consumer("broker:9092", group_id="g", enable_auto_commit=False, **settings)
 
 
-def test_an_illegal_generation_before_the_join_response_fails_the_commit_alone() -> None:
-    """The coordinator has begun the next generation, and its JoinGroup response is in flight."""
+@pytest.mark.parametrize(
+    ("code", "error", "joining_ids", "lost"),
+    [
+        # The coordinator has begun the next generation, so only the commit fails.
+        (ErrorCode.ILLEGAL_GENERATION, RebalanceInProgressError, ["", "member-1"], []),
+        (ErrorCode.UNKNOWN_MEMBER_ID, CommitFailedError, ["", "member-1", ""], [PARTITION]),
+    ],
+)
+def test_a_commit_that_is_refused_before_the_join_response_does_not_break_the_join(
+    code: ErrorCode, error: type[KafkaError], joining_ids: list[str], lost: list[TopicPartition]
+) -> None:
     broker, listener = Broker(), Listener()
 
     async def scenario() -> None:
@@ -102,35 +111,15 @@ def test_an_illegal_generation_before_the_join_response_fails_the_commit_alone()
             await consumer.poll(1000)
             broker.slow = ApiKey.JOIN_GROUP
             await broker.rebalance(consumer)
-            broker.codes[ApiKey.OFFSET_COMMIT] = ErrorCode.ILLEGAL_GENERATION
-            with pytest.raises(RebalanceInProgressError):
+            broker.codes[ApiKey.OFFSET_COMMIT] = code
+            with pytest.raises(error):
                 await consumer.commit({PARTITION: 0})
             await consumer.poll(60_000)
             assert consumer.assignment() == {PARTITION}
-            assert broker.joining_ids() == ["", "member-1"]
-            assert not listener.lost
+            assert broker.joining_ids() == joining_ids
+            assert listener.lost == lost
             del broker.codes[ApiKey.OFFSET_COMMIT]
             await consumer.commit({PARTITION: 0})
-
-    simulated(broker, scenario)
-
-
-def test_a_member_that_is_unknown_before_the_join_response_joins_as_a_new_member() -> None:
-    broker, listener = Broker(), Listener()
-
-    async def scenario() -> None:
-        async with group_consumer() as consumer:
-            await consumer.subscribe("t", listener)
-            await consumer.poll(1000)
-            broker.slow = ApiKey.JOIN_GROUP
-            await broker.rebalance(consumer)
-            broker.codes[ApiKey.OFFSET_COMMIT] = ErrorCode.UNKNOWN_MEMBER_ID
-            with pytest.raises(CommitFailedError):
-                await consumer.commit({PARTITION: 0})
-            await consumer.poll(60_000)
-            assert consumer.assignment() == {PARTITION}
-            assert broker.joining_ids() == ["", "member-1", ""]
-            assert listener.lost == [PARTITION]
 
     simulated(broker, scenario)
 

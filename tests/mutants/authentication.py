@@ -68,7 +68,7 @@ AUTHENTICATION_MUTANTS: Final = (
         "U7",
         "an unknown user is refused at the first message",
         _SCRAM,
-        '            refusal = f"unknown user: {first.name[:100]!r}"\n',
+        '            refusal = f"unknown user: {first.name[:SHOWN]!r}"\n',
         '            raise self._refused("unknown user")\n',
         _OF_SCRAM,
     ),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from oncelog_server.partition.waiting import ReadWaiters
+from oncelog_server.partition.waiting import ParkedRequests
 
 # A follower may see the metadata later than the leader. For this time after a new leadership, its
 # fetches wait only briefly.
@@ -24,7 +24,7 @@ class FollowerWaits:
     Fetch."""
 
     def __init__(self, monotonic_ms: Callable[[], int]) -> None:
-        self.parked = ReadWaiters()
+        self.parked = ParkedRequests()
         self._monotonic_ms = monotonic_ms
         self._brief_until_ms = 0
 

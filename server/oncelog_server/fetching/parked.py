@@ -11,7 +11,7 @@ from oncelog_server.fetching.cold_ranges import ColdRanges
 from oncelog_server.fetching.read import FetchResult
 from oncelog_server.fetching.unread import Unread
 from oncelog_server.partition.partition import Partition
-from oncelog_server.partition.waiting import ReadWaiters
+from oncelog_server.partition.waiting import ParkedRequests
 from oncelog_server.timers import Timer, Timers
 
 R = TypeVar("R")
@@ -52,7 +52,7 @@ class ParkedFetch(Generic[R]):
         unread: Unread | None = None,
         cold: ColdRanges | None = None,
         has_newer_high_watermark: bool = False,
-        waits: ReadWaiters | None = None,
+        waits: ParkedRequests | None = None,
     ) -> None:
         self.answer: Deferred[R] = Deferred()
         self._partitions = partitions

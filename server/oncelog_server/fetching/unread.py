@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
 from oncelog_server.partition.partition import Partition
-from oncelog_server.partition.waiting import ReadWaiters, Wake
+from oncelog_server.partition.waiting import ParkedRequests, Wake
 
 
 class Unread:
@@ -141,7 +141,7 @@ class _Watch:
         self.row = row
         self.partition = partition
         if partition.follower_waiters is None:
-            partition.follower_waiters = ReadWaiters()
+            partition.follower_waiters = ParkedRequests()
         partition.follower_waiters.add(self._appended)
         partition.read_waiters.add(self._advanced)
 

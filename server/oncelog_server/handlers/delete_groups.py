@@ -24,8 +24,8 @@ API = ApiKey.DELETE_GROUPS
 def handle(
     services: BrokerServices, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse | Deferred[DeleteGroupsResponse] | Steps[Any]:
-    group_ids = dict.fromkeys(request.groups_names)
-    return when_large(len(group_ids), _steps(services, context, group_ids))
+    group_ids = request.groups_names
+    return when_large(len(group_ids), _steps(services, context, dict.fromkeys(group_ids)))
 
 
 def _steps(

@@ -38,7 +38,7 @@ def handle(
     for named in request.topics:
         wanted.setdefault(named.name, set()).update(named.partition_indexes)
     known = ((topics[name], indexes) for name, indexes in wanted.items() if name in topics)
-    return when_large(len(wanted), _steps(known))
+    return when_large(len(request.topics), _steps(known))
 
 
 def _steps(

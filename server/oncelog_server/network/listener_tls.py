@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from oncelog_protocol.security.certificate import expiry_ms, parsed
+from oncelog_protocol.security.certificate import expiry_ms
 from oncelog_protocol.security.der import DerError
 from oncelog_protocol.security.tls_settings import TlsSettings, TlsSettingsError
 from oncelog_protocol.tls.contexts import load_server
@@ -66,14 +66,15 @@ class ListenerTls:
         return TlsEngine(self._loaded.context)
 
     def check_certificate(self, certificate: bytes) -> None:
-        """Check the end of a client's certificate in DER again. Raises AuthenticationRefused.
+        """Check the end of a client's certificate in DER again. Raises AuthenticationRefused if it
+        has expired or cannot be read.
 
         OpenSSL checks it in each handshake with a certificate. A client with TLS 1.2 may resume its
         session instead, for two hours after such a handshake."""
         try:
-            not_after_ms = parsed(certificate).not_after_ms
-        except DerError:
-            return  # OpenSSL has read it
+            not_after_ms = expiry_ms((certificate,))
+        except DerError as error:
+            raise AuthenticationRefused("Authentication failed", str(error)) from None
         if self._wall_ms() > not_after_ms:
             reason = "the certificate of the peer is not valid: certificate has expired"
             raise AuthenticationRefused("Authentication failed", reason)

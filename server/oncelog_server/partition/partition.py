@@ -20,7 +20,7 @@ from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition_read import PartitionRead
 from oncelog_server.partition.refused_sequences import RefusedSequences
 from oncelog_server.partition.verification import VerificationGuards
-from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters, Settled
+from oncelog_server.partition.waiting import CommitWaiters, ParkedRequests, Settled
 from oncelog_server.refusal import Refused
 from oncelog_server.replica.state import Replicas
 from oncelog_server.storage.files import File, StorageError
@@ -101,11 +101,11 @@ class Partition:
         # while the partition is online.
         self.offline: str | None = None
         self.commit_waiters = CommitWaiters()
-        self.read_waiters = ReadWaiters()
+        self.read_waiters = ParkedRequests()
         # Fetches of followers, which an append wakes. None before the first such Fetch.
-        self.follower_waiters: ReadWaiters | None = None
+        self.follower_waiters: ParkedRequests | None = None
         # DeleteRecords that wait for followers. None before the first such request.
-        self.deletion_waiters: ReadWaiters | None = None
+        self.deletion_waiters: ParkedRequests | None = None
         # Verifications in flight, of transactions without AddPartitionsToTxn (KIP-890).
         self.guards = VerificationGuards()
         self.refused_sequences = RefusedSequences()
@@ -191,9 +191,11 @@ class Partition:
             self._wake_readers()
 
     def _wake_readers(self) -> None:
-        self.read_waiters.wake_all()
-        if self.deletion_waiters is not None:
-            self.deletion_waiters.wake_all()
+        try:
+            self.read_waiters.wake_all()
+        finally:
+            if self.deletion_waiters is not None:
+                self.deletion_waiters.wake_all()
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
         """Raise Refused unless the partition is online, and this broker leads it in the client's

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred, Order
 from oncelog_server.partition.partition import Partition
-from oncelog_server.partition.waiting import ReadWaiters, Wake
+from oncelog_server.partition.waiting import ParkedRequests, Wake
 from oncelog_server.refusal import Refused
 from oncelog_server.timers import Timer, Timers
 
@@ -65,7 +65,7 @@ class ReplicatedDeletion:
     def _wait(self, deletion: Deletion) -> None:
         partition = deletion.partition
         if partition.deletion_waiters is None:
-            partition.deletion_waiters = ReadWaiters()
+            partition.deletion_waiters = ParkedRequests()
         wake = self._waiting[deletion] = partial(self._woken, deletion)
         partition.deletion_waiters.add(wake)
 

@@ -82,7 +82,7 @@ def _settle_all(settled: Sequence[Settled], code: ErrorCode) -> None:
     raise_all(raised)
 
 
-class ReadWaiters:
+class ParkedRequests:
     """Parked requests that wake together: fetches, also those of fetch sessions (KIP-227), when
     there may be new records, and DeleteRecords when a follower may have a new log start."""
 

@@ -183,7 +183,7 @@ class Authentication:
         names = [mechanism.value for mechanism in enabled]
         if request.mechanism not in names:
             refused = SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, names)
-            reason = f"the SASL mechanism {request.mechanism[:100]!r} is not enabled"
+            reason = f"the SASL mechanism {request.mechanism[:SHOWN]!r} is not enabled"
             return self._fail(_encoded(header, refused), reason)
         mechanism = SaslMechanism(request.mechanism)
         if self._mechanism is not None and mechanism is not self._mechanism:

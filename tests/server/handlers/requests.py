@@ -197,6 +197,11 @@ def describe_producers_request(topic: str) -> Any:
     return describe_producers.DescribeProducersRequest(topics)
 
 
+def list_named_moves_request(topic: str) -> Any:
+    topics = [list_partition_reassignments.ListPartitionReassignmentsTopics(topic, [0])]
+    return list_partition_reassignments.ListPartitionReassignmentsRequest(topics=topics)
+
+
 def create_request(topic: str) -> Any:
     return create_topics.CreateTopicsRequest([create_topics.CreatableTopic(topic, 1, 1)])
 

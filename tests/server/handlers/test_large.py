@@ -38,12 +38,16 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import (
     add_partitions_to_txn,
     create_topics,
+    delete_groups,
     delete_topics,
     describe_configs,
     describe_groups,
+    describe_producers,
     describe_topic_partitions,
+    describe_transactions,
     fetch,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_commit,
     offset_for_leader_epoch,
@@ -138,6 +142,10 @@ class CountedRights(AllowAll):
 # and the version of the request.
 WIDE = [
     (describe_groups, requests_about.describe_groups_request, "groups", 6),
+    (delete_groups, requests_about.delete_groups_request, "groups_names", 2),
+    (describe_producers, requests_about.describe_producers_request, "topics", 0),
+    (describe_transactions, requests_about.describe_transactions_request, "transactional_ids", 0),
+    (list_partition_reassignments, requests_about.list_named_moves_request, "topics", 0),
     (delete_topics, requests_about.delete_request, "topics", 6),
     (create_topics, requests_about.create_request, "topics", 7),
     (describe_topic_partitions, requests_about.describe_topic_request, "topics", 0),

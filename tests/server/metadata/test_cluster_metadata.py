@@ -4,7 +4,7 @@ change."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -102,6 +102,42 @@ async def test_a_validation_changes_nothing(metadata: ClusterMetadata, store: Me
     assert created.partitions == 2
     await metadata.create_partitions([NewPartitions("a", 2)], validate_only=True)
     assert store.feed.revision == before
+
+
+async def test_other_work_runs_between_the_topics_of_a_validation(
+    metadata: ClusterMetadata,
+) -> None:
+    """A request may name thousands of topics, and nothing is written."""
+    await metadata.create_topics([NewTopic("a")])
+    created: list[str] = []
+
+    async def opened(topics: Iterable[str]) -> None:
+        created.extend(topics)
+
+    metadata.subscribe(lambda old, new, delta: None, created=opened)
+    turns = 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        loop.call_soon(turn)
+
+    loop = asyncio.get_running_loop()
+    loop.call_soon(turn)
+    wanted = [NewPartitions("a", 2)] * 20
+    assert await metadata.create_partitions(wanted, validate_only=True) == [None] * 20
+    assert turns >= 19
+    assert created == []
+
+
+async def test_the_topics_of_a_request_for_partitions_count_together(
+    metadata: ClusterMetadata,
+) -> None:
+    await metadata.create_topics([NewTopic("a"), NewTopic("b")])
+    wanted = [NewPartitions("a", 5_002), NewPartitions("b", 5_001)]
+    for refused in await metadata.create_partitions(wanted):
+        assert code_of(refused) is ErrorCode.POLICY_VIOLATION
+    assert [len(topic.partitions) for topic in metadata.image.topics.values()] == [1, 1]
 
 
 async def test_a_topic_gets_partitions_and_settings_and_is_deleted(

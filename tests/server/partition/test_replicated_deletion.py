@@ -96,6 +96,15 @@ def test_a_leader_that_loses_its_partition_does_not_wait(offline: bool) -> None:
     assert not world.waits()
 
 
+def test_a_parked_fetch_that_fails_keeps_no_deletion_waiting() -> None:
+    world = World()
+    answer = world.delete(4).answer
+    world.led.read_waiters.add(lambda: 1 // 0)  # type: ignore[arg-type]
+    with pytest.raises(ZeroDivisionError):
+        world.led.become_follower(1, 1)
+    assert answer.value == [DeletionOutcome(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+
 def test_nothing_is_left_of_a_request_that_is_cancelled() -> None:
     world = World()
     world.delete(4).answer.cancel()

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters
+from oncelog_server.partition.waiting import CommitWaiters, ParkedRequests
 
 
 def _complete(completed: list[tuple[int, ErrorCode]], offset: int, code: ErrorCode) -> None:
@@ -42,7 +42,7 @@ def test_a_callback_that_parks_again_waits_for_the_next_event() -> None:
 
 def test_readers_are_woken_in_their_order_until_they_leave() -> None:
     woken: list[str] = []
-    waiters = ReadWaiters()
+    waiters = ParkedRequests()
     assert not waiters
 
     def first() -> None:
@@ -94,7 +94,7 @@ def test_all_callbacks_run_although_one_of_them_raises(how: str) -> None:
 
 def test_all_readers_are_woken_although_one_of_them_raises() -> None:
     woken: list[str] = []
-    waiters = ReadWaiters()
+    waiters = ParkedRequests()
 
     def broken() -> None:
         raise LookupError

@@ -12,7 +12,7 @@ from typing import Final
 
 from oncelog_protocol.secret import Secret
 from oncelog_server.security.resources import Principal
-from oncelog_server.security.sasl.exchange import Authenticated, AuthenticationRefused
+from oncelog_server.security.sasl.exchange import SHOWN, Authenticated, AuthenticationRefused
 
 _TOKENS: Final = 3
 _HASH: Final = "sha256"
@@ -77,5 +77,5 @@ class PlainExchange:
         return Authenticated(b"", Principal("User", username.decode()))
 
     def _reason(self, username: bytes) -> str:
-        shown = username[:100].decode(errors="replace")
+        shown = username[:SHOWN].decode(errors="replace")
         return f"{'wrong password' if username in self._users else 'unknown user'}: {shown!r}"

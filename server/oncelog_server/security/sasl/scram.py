@@ -33,6 +33,7 @@ from oncelog_protocol.security.scram_messages import (
 )
 from oncelog_server.security.resources import Principal
 from oncelog_server.security.sasl.exchange import (
+    SHOWN,
     Authenticated,
     AuthenticationRefused,
     Challenge,
@@ -124,9 +125,9 @@ class ScramExchange:
         derived = self._derived(first.name)
         credential, refusal = derived, ""
         if found is None:
-            refusal = f"unknown user: {first.name[:100]!r}"
+            refusal = f"unknown user: {first.name[:SHOWN]!r}"
         elif found.iterations < LEAST_ITERATIONS:
-            refusal = f"{found.iterations} iterations, of user {first.name[:100]!r}, are too few"
+            refusal = f"{found.iterations} iterations, of user {first.name[:SHOWN]!r}, are too few"
         else:
             credential = found
         nonce = first.nonce + random_text(self._random_bytes(RANDOM_BYTES))
@@ -144,7 +145,7 @@ class ScramExchange:
         credential = begun.credential
         proven = is_proof(self._mechanism, credential.stored_key, signed, final.proof)
         if begun.refusal or not proven:
-            raise self._refused(begun.refusal or f"wrong password: {begun.name[:100]!r}")
+            raise self._refused(begun.refusal or f"wrong password: {begun.name[:SHOWN]!r}")
         signature = signature_of(self._mechanism, credential.server_key, signed)
         return Authenticated(server_final(signature), Principal("User", begun.name))
 
