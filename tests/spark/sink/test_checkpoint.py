@@ -13,6 +13,7 @@ from oncelog_client.spark.sink.checkpoint import (
     sink_starts,
     source_end,
 )
+from tests.harness.logged import logged
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_two_sources_with_different_ends_in_a_partition_cause_one_warning(
     for _ in range(2):
         assert source_end(str(checkpoint), 10) is None
         assert source_end(str(checkpoint), 9) == '{"purchases":{"0":9}}'
-    (said,) = caplog.messages
+    (said,) = logged(caplog, source_end.__module__)
     assert "two sources of the query read purchases-0 to different ends" in said
     assert "the sink does not store the end of this batch" in said
 

@@ -14,6 +14,7 @@ from oncelog_client.spark.sink.protocol.attempts import Attempt
 from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent, Plan, TaskMessage
 from oncelog_client.spark.sink.protocol.sink_options import sink_options
 from tests.harness.broker import Oncelog
+from tests.harness.logged import logged
 from tests.spark.topics import Topics
 
 
@@ -50,22 +51,18 @@ def log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, driver.__name__)
 
 
-def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-
-
 def test_each_repetition_of_a_written_version_logs_a_warning(
     broker: Oncelog, topics: Topics, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topics.create(name)
     assert Version(broker, name, 7).run()
-    assert warnings(caplog) == []
+    assert logged(caplog, driver.__name__) == []
     assert f"sink {name}: planned, " in caplog.text
     assert "batch 7: committed, tasks took " in caplog.text
     for version in (7, 3, 3):
         caplog.clear()
         assert not Version(broker, name, version).run()
-        (said,) = warnings(caplog)
+        (said,) = logged(caplog, driver.__name__)
         assert f"sink {name}: txnVersion {version} of txnAppId app is skipped" in said
         assert "version 7 was written last" in said
         assert f"sink {name}: txnVersion {version} skipped, " in caplog.text
@@ -83,7 +80,7 @@ def test_a_version_that_another_process_wrote_first_logs_a_warning(
     assert Version(broker, name, 7).run()
     caplog.clear()
     assert not slow.commit(message)
-    (said,) = warnings(caplog)
+    (said,) = logged(caplog, driver.__name__)
     assert said == (
         "txnVersion 7 of txnAppId app is skipped, and its rows are aborted:"
         " another write of this version was committed first"
