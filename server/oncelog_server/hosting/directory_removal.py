@@ -15,7 +15,7 @@ import structlog
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refused_work import RefusedWork
 from oncelog_server.storage.files import Files, StorageError
-from oncelog_server.storage.layout import deleted_directory, partition_directory
+from oncelog_server.storage.layout import deleted_directory, partition_directory, stray_directory
 from oncelog_server.strays import Folders, is_of_topic, put_strays_aside
 from oncelog_server.topic_partition import TopicPartition
 
@@ -76,9 +76,20 @@ class DirectoryRemoval:
             again = partial(self._try_again, name, topic_id, aside)
             self._refused_work.add(_removal(name), error, again, partition=str(name))
 
+    def put_aside(self, name: TopicPartition, topic_id: bytes) -> None:
+        """Rename the directory of a partition that has moved to other brokers, and could not be
+        opened. It becomes a stray, because its records may be the last ones. A replica that comes
+        back begins empty."""
+        aside = stray_directory(*name, self._new_uuid())
+        again = partial(self._put_aside, name, topic_id, aside)
+        try:
+            again()
+        except StorageError as error:
+            self._refused_work.add(_removal(name), error, again, partition=str(name))
+
     def complete(self, name: TopicPartition) -> None:
-        """Rename the directory of a deleted topic of the same name, if it is still there. Raises
-        StorageError if the disk refuses it again."""
+        """Rename the directory of an earlier partition of the same name, if it is still there.
+        Raises StorageError if the disk refuses it again."""
         self._refused_work.complete(_removal(name))
 
     def delete_late(self) -> None:
@@ -105,6 +116,10 @@ class DirectoryRemoval:
             return False
         self._files.rename(directory, aside)
         return True
+
+    def _put_aside(self, name: TopicPartition, topic_id: bytes, aside: str) -> None:
+        if self._rename(name, topic_id, aside):
+            log.warning("partition put aside", directory=partition_directory(*name), now=aside)
 
     def _try_again(self, name: TopicPartition, topic_id: bytes, aside: str) -> None:
         self._rename(name, topic_id, aside)

@@ -363,13 +363,14 @@ class ReplicaManager:
         """Remove a partition that has moved to other brokers (Kafka's StopReplica).
 
         The new replicas have every record, or an unclean election has given them up. A log that
-        could not be opened stays on disk, and the next start puts it aside as a stray.
+        could not be opened is put aside as a stray.
         """
         if self._partitions.get(name) is not None:
             log.info("partition has moved to other brokers", partition=str(name))
             self._leave(topic, name)
         elif self._partitions.offline_reason(name) is not None:
             self._refused_work.discard(_opening(name))
+            self._removal.put_aside(name, topic.id)
             self._partitions.take_online(name)
 
     def _remove(self, topic: TopicImage, name: TopicPartition) -> None:

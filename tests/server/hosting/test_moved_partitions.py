@@ -12,7 +12,9 @@ from oncelog_server.broker import Broker
 from oncelog_server.cluster import records
 from oncelog_server.cluster.records import PartitionRecord
 from oncelog_server.cluster.store import Put
+from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.refusal import Refused
+from oncelog_server.storage.files import StorageError
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.hosting.test_replica_manager import (
     damage,
@@ -78,21 +80,55 @@ async def test_a_replica_that_is_being_removed_serves_until_the_move_is_complete
     assert sorted(directories(tmp_path, "topic")) == ["topic-0", "topic-1"]
 
 
-async def test_a_corrupt_log_is_not_offline_after_its_move_and_is_not_deleted(
+async def test_a_corrupt_log_is_not_offline_after_its_move_and_is_put_aside(
     tmp_path: Path,
 ) -> None:
-    """An operator moves partitions away from a failed disk. The directory is put aside at the next
-    start, because its records may be the last ones."""
+    """An operator moves partitions away from a failed disk. The directory is put aside and not
+    deleted, because its records may be the last ones."""
     await written(tmp_path)
     damage(tmp_path, 70)
     async with life(tmp_path) as broker:
         assert broker.partitions.offline_reason(MOVED) is not None
         await move(broker, 2)
         assert broker.partitions.offline_reason(MOVED) is None
-    assert sorted(directories(tmp_path, "topic")) == ["topic-0", "topic-1"]
-    async with life(tmp_path):
-        pass
     (stray, kept) = sorted(directories(tmp_path, "topic"))
     assert kept == "topic-1"
     assert stray.startswith("topic-0.")
     assert stray.endswith("-stray")
+
+
+async def test_a_corrupt_log_that_comes_back_begins_empty(tmp_path: Path) -> None:
+    """Otherwise the corrupt log would count as a new and valid one: the replica would fetch only
+    what follows, join the ISR and lead."""
+    await written(tmp_path)
+    damage(tmp_path, 70)
+    async with life(tmp_path) as broker:
+        await move(broker, 2)
+        await move(broker, 2, 1)
+        partition = broker.partitions.require(*MOVED)
+        assert (partition.log_end_offset, partition.high_watermark) == (0, 0)
+    assert len(directories(tmp_path, "topic")) == 3
+
+
+async def test_a_corrupt_log_comes_back_only_after_it_is_put_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = OsFiles.rename
+
+    def refuse(files: OsFiles, source: str, target: str) -> None:
+        if target.endswith("-stray"):
+            raise StorageError("rename", source, "No space left on device")
+        rename(files, source, target)
+
+    await written(tmp_path)
+    damage(tmp_path, 70)
+    async with life(tmp_path) as broker:
+        with monkeypatch.context() as full:
+            full.setattr(OsFiles, "rename", refuse)
+            await move(broker, 2)
+            await move(broker, 2, 1)
+            assert "No space left on device" in (broker.partitions.offline_reason(MOVED) or "")
+        broker._refused_work._try_all()
+        await turns_until_idle(broker)
+        assert broker.partitions.require(*MOVED).log_end_offset == 0
+    assert len(directories(tmp_path, "topic")) == 3
