@@ -48,6 +48,8 @@ ABORTS_PER_TURN: Final = 50
 # log.flush.scheduler.interval.ms is set. Here flush.ms always has an effect.
 FLUSH_CHECK_MS: Final = 1_000
 _CHECKPOINTS: Final = "checkpoints"
+# The outcome of a write that a defect has ended. The defect itself is logged.
+_NOT_WRITTEN: Final = StorageError("write", _CHECKPOINTS, "the write was abandoned")
 # Operations that never fail because of a full disk.
 _READING: Final = frozenset({"open", "read", "list"})
 
@@ -254,7 +256,7 @@ class BackgroundTasks:
         if not self._deleted or self._deleted.keys().isdisjoint(topics):
             return
         deleted = list(self._deleted)
-        error = await end_of(self.checkpoint(), otherwise=None)
+        error = await end_of(self.checkpoint(), otherwise=_NOT_WRITTEN)
         if error is not None:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         for name in deleted:
@@ -266,7 +268,7 @@ class BackgroundTasks:
         not read the logs.
         """
         self._remembers_logs = remembers_logs
-        return await end_of(self.checkpoint(), otherwise=None)
+        return await end_of(self.checkpoint(), otherwise=_NOT_WRITTEN)
 
     def _checkpoint(self) -> None:
         self.checkpoint()

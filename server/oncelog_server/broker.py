@@ -503,8 +503,10 @@ class Broker:
         # flight must finish.
         clean = await self._background_tasks.last_checkpoint(remembers_logs=clean) is None and clean
         self._slices.stop()
-        self._environment.close()
+        # The mark comes first. The environment waits for its threads, and the process may be killed
+        # meanwhile.
         clean = clean and self._leave_clean_mark(self.metadata.membership.broker_epoch)
+        self._environment.close()
         self.directory.release()
         log.info("broker stopped", clean=clean)
 

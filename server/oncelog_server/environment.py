@@ -209,5 +209,6 @@ class OsEnvironment:
         return ProcessWork(asyncio.get_running_loop(), str(self.directory.path), job, listener)
 
     def close(self) -> None:
+        self.files.stop_removals()
         self._executor.shutdown(wait=True)
         self.files.close()

@@ -412,18 +412,19 @@ def _stop_on_signals(stopping: asyncio.Event) -> None:
     """Stop cleanly on the first signal, at once on the second.
 
     Signals within SAME_MOMENT_S count as one, because a terminal and a program that runs the broker
-    may both pass on the same Ctrl-C.
+    may both pass on the same Ctrl-C. The handlers are not those of the event loop, because the loop
+    may be busy: a start after a crash reads the logs.
     """
     loop = asyncio.get_running_loop()
-    first_signal_s = 0.0
+    first_signal_s: float | None = None
 
-    def stop() -> None:
+    def stop(_number: int, _frame: object) -> None:
         nonlocal first_signal_s
-        if not stopping.is_set():
+        if first_signal_s is None:
             first_signal_s = loop.time()
-            stopping.set()
+            loop.call_soon_threadsafe(stopping.set)
         elif loop.time() - first_signal_s > SAME_MOMENT_S:
             os._exit(ENDED_BY_FORCE)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+        signal.signal(number, stop)

@@ -171,6 +171,41 @@ def _seconds_to_stop(broker: Oncelog) -> float:
         return took_s
 
 
+BUSY_LOOP = """
+import asyncio, time, uvloop
+from oncelog_server.serve import _stop_on_signals
+
+async def main():
+    _stop_on_signals(asyncio.Event())
+    print("busy", flush=True)
+    while True:
+        time.sleep(0.001)
+
+{run}(main())
+"""
+
+
+@pytest.mark.parametrize("run", ["asyncio.run", "uvloop.run"])
+def test_a_second_sigterm_ends_a_start_whose_loop_is_busy(run: str) -> None:
+    """A start after a crash reads the logs, and the event loop does not turn meanwhile."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", BUSY_LOOP.format(run=run)], stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"busy\n"
+
+        def is_ended() -> bool:
+            process.send_signal(signal.SIGTERM)
+            return process.poll() is not None
+
+        wait_until(is_ended, "the second signal ends the process")
+        assert process.returncode == ENDED_BY_FORCE
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_a_second_sigterm_ends_at_once(tmp_path: Path) -> None:
     """A slow disk delays the clean stop after the first signal. The second signal ends the process
     without waiting."""

@@ -559,6 +559,7 @@ class PartitionLog:
         self.refusals.fail(StorageError("append", self.directory, "deleted"))
         self.segments.close()
         self.files.rename(self.directory, deleted_directory)
+        self.segments.renamed(deleted_directory)
 
     def close(self, *, clean: bool) -> list[File]:
         """Close all descriptors. `clean`: write the state that the next start would otherwise

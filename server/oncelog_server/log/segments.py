@@ -18,7 +18,7 @@ from oncelog_server.log.scan import Scan
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.storage.files import File, Files
-from oncelog_server.storage.layout import SEGMENT_SUFFIXES
+from oncelog_server.storage.layout import LOG_SUFFIX, SEGMENT_SUFFIXES, segment_file
 
 # Maximum number of inactive segments with indexes in memory.
 _INDEXED_SEGMENTS: Final = 8
@@ -308,6 +308,12 @@ class LogSegments(Sequence[Segment]):
         """Return an offset above all batches of a segment's file. Return 0 if the log does not have
         the segment any more."""
         return next((each.end_offset for each in self._ordered if each.log is file), 0)
+
+    def renamed(self, directory: str) -> None:
+        """Note that the directory of the deleted log has this name. A response that is still sent
+        from a segment must not open a file of a new log in the old directory."""
+        for segment in self._ordered:
+            segment.log.renamed(f"{directory}/{segment_file(segment.base_offset, LOG_SUFFIX)}")
 
     def close(self) -> None:
         """Close all descriptors. A descriptor is opened again when needed."""

@@ -6,11 +6,13 @@ all other methods on the event loop.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
+from itertools import count
 from typing import ClassVar, Final, Protocol
 
 from oncelog_server.operating_system.descriptors import (
@@ -71,15 +73,18 @@ class OsFile:
         "_descriptor",
         "_files",
         "_full_path",
-        "_new",
+        "_inode",
         "_pins",
+        "_unsynced_name",
         "_used",
         "_written_from",
         "path",
         "size",
     )
 
-    def __init__(self, files: OsFiles, path: str, full_path: str, size: int) -> None:
+    def __init__(
+        self, files: OsFiles, path: str, full_path: str, size: int, inode: int | None = None
+    ) -> None:
         self.path = path
         self.size = size
         # This handle has appended all bytes from here on.
@@ -88,7 +93,10 @@ class OsFile:
         self._appended_at = 0
         self._files = files
         self._full_path = full_path
-        self._new = True  # until the file's directory entry is known to be durable
+        # The file's identity under any name. None until the file is created.
+        self._inode = inode
+        # A number for each name, 0 when the file's directory entry is known to be durable.
+        self._unsynced_name = next(files._names)
         self._descriptor = -1
         self._used = False
         self._pins = 0
@@ -146,7 +154,16 @@ class OsFile:
         """Return a descriptor that the caller closes. Raises OSError."""
         if self._descriptor >= 0:
             return os.dup(self._descriptor)
-        return os.open(self._full_path, os.O_RDONLY)
+        return self._open(os.O_RDONLY)
+
+    def _open(self, flags: int) -> int:
+        """Return a new descriptor. Raises OSError, also if the name belongs to another file by now:
+        a response that still sends this file must not send that one."""
+        descriptor = os.open(self._full_path, flags)
+        if os.fstat(descriptor).st_ino == self._inode:
+            return descriptor
+        os.close(descriptor)
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), self._full_path)
 
     def truncate(self, size: int) -> None:
         try:
@@ -172,7 +189,7 @@ class OsFile:
     def renamed(self, path: str) -> None:
         self.path = path
         self._full_path = self._files._full(path)
-        self._new = True
+        self._unsynced_name = next(self._files._names)
 
     def _unpin(self) -> None:
         self._pins -= 1
@@ -225,6 +242,8 @@ class OsFiles:
         self._shortage = Shortage(executor, call_on_loop)
         self._removals = Removals(executor, call_on_loop)
         self._prefetches = Prefetches(executor, call_on_loop)
+        # Numbers of the names that files get.
+        self._names = count(1)
         # Bytes appended to all files by this object.
         self.appended_bytes = 0
 
@@ -243,29 +262,30 @@ class OsFiles:
     def open(self, path: str, *, create: bool = False) -> OsFile:
         full_path = self._full(path)
         try:
-            size = os.stat(full_path).st_size
+            found = os.stat(full_path)
         except FileNotFoundError as error:
             if not create:
                 raise refused("open", path, error) from None
         except OSError as error:
             raise refused("open", path, error) from None
         else:
-            # `_new` stays set, because the process that created the file may have crashed before
-            # the file's name was durable.
-            return self.file_class(self, path, full_path, size)
+            # The name counts as unsynced, because the process that created the file may have
+            # crashed before the name was durable.
+            return self.file_class(self, path, full_path, found.st_size, found.st_ino)
         file = self.file_class(self, path, full_path, 0)
         self._make_room()
         try:
             file._descriptor = os.open(full_path, os.O_RDWR | os.O_APPEND | os.O_CREAT, FILE_MODE)
         except OSError as error:
             raise refused("create", path, error) from None
+        file._inode = os.fstat(file._descriptor).st_ino
         self._open[file] = None
         return file
 
     def _open_descriptor(self, file: OsFile) -> int:
         self._make_room()
         try:
-            descriptor = os.open(file._full_path, os.O_RDWR | os.O_APPEND)
+            descriptor = file._open(os.O_RDWR | os.O_APPEND)
         except OSError as error:
             raise refused("open", file.path, error) from None
         self._open[file] = None
@@ -356,11 +376,14 @@ class OsFiles:
             failure = error
             self._call_on_loop(lambda: done(failure))
             return
-        directories = self._directories_of(file for file in pinned if file._new)
+        names = {file: file._unsynced_name for file in pinned}
+        directories = self._directories_of(file for file, name in names.items() if name)
 
         def synced(error: StorageError | None) -> None:
-            for file in pinned:
-                file._new = file._new and error is not None
+            for file, name in names.items():
+                # The sync does not include a name that the file got meanwhile.
+                if error is None and file._unsynced_name == name:
+                    file._unsynced_name = 0
                 file._unpin()
             if isinstance(error, OutOfDescriptors):
                 self._shortage.retry_later(lambda: self._sync_group(group, done))
@@ -408,3 +431,7 @@ class OsFiles:
 
     def remove(self, paths: Sequence[str], done: Done | None = None) -> None:
         self._removals.add([(path, self._full(path)) for path in paths], done)
+
+    def stop_removals(self) -> None:
+        """Drop the queued removals, and the rest of the running one: the next start makes them."""
+        self._removals.stop()

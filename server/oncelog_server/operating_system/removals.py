@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from threading import Lock
+from threading import Event, Lock
 
 import structlog
 
@@ -32,6 +32,7 @@ class Removals:
         # the second is the path in the file system.
         self._queue: deque[tuple[Sequence[tuple[str, str]], Done | None]] = deque()
         self._has_job = False
+        self._stopped = Event()
 
     def add(self, paths: Sequence[tuple[str, str]], done: Done | None) -> None:
         """Queue files and directories, each with its path for errors and its full path. Missing
@@ -42,13 +43,22 @@ class Removals:
         if not has_job:
             self._executor.submit(self._work)
 
+    def stop(self) -> None:
+        """Drop the queued removals, without their callbacks. The running one ends after its present
+        file."""
+        self._stopped.set()
+        with self._lock:
+            self._queue.clear()
+
     def _work(self) -> None:
         while (removal := self._next()) is not None:
             paths, done = removal
             try:
-                outcome = _remove_all(paths)
+                outcome = self._remove_all(paths)
                 if done is not None:
                     self._call_on_loop(partial(done, outcome))
+                elif outcome is not None:
+                    log.warning("files could not be deleted", reason=str(outcome))
             except Exception:  # a defect in one removal must not stop the others
                 log.exception("files could not be deleted", paths=[path for path, _ in paths])
 
@@ -61,29 +71,33 @@ class Removals:
             self._has_job = False
             return None
 
+    def _remove_all(self, paths: Sequence[tuple[str, str]]) -> StorageError | None:
+        """Remove the paths. Return the first error, or None."""
+        outcome: StorageError | None = None
+        for path, full_path in paths:
+            if self._stopped.is_set():
+                break
+            try:
+                if os.path.isdir(full_path):
+                    self._remove_directory(full_path)
+                else:
+                    os.unlink(full_path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                outcome = outcome or refused("remove", path, error)
+        return outcome
 
-def _remove_all(paths: Sequence[tuple[str, str]]) -> StorageError | None:
-    outcome: StorageError | None = None
-    for path, full_path in paths:
-        try:
-            if os.path.isdir(full_path):
-                _remove_directory(full_path)
-            else:
-                os.unlink(full_path)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            outcome = outcome or refused("remove", path, error)
-    return outcome
-
-
-def _remove_directory(path: str) -> None:
-    """Delete a directory with its content. `shutil.rmtree` would load the modules of all
-    compressions, which takes 4 ms of a start."""
-    with os.scandir(path) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                _remove_directory(entry.path)
-            else:
-                os.unlink(entry.path)
-    os.rmdir(path)
+    def _remove_directory(self, path: str) -> None:
+        """Delete a directory with its content. `shutil.rmtree` would load the modules of all
+        compressions, which takes 4 ms of a start."""
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if self._stopped.is_set():
+                    return
+                if entry.is_dir(follow_symlinks=False):
+                    self._remove_directory(entry.path)
+                else:
+                    os.unlink(entry.path)
+        if not self._stopped.is_set():
+            os.rmdir(path)

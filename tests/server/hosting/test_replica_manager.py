@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server import environment
+from oncelog_server import background_tasks, environment
 from oncelog_server.broker import Broker
 from oncelog_server.clock import Clock, SystemClock
 from oncelog_server.cluster.topics import NewTopic
@@ -24,7 +25,7 @@ from oncelog_server.settings.model import Settings
 from oncelog_server.storage.files import Done, StorageError
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN
 from oncelog_server.topic_partition import TopicPartition
-from tests.harness.waiting import DEADLINE_S
+from tests.harness.waiting import DEADLINE_S, wait_until
 from tests.server.log.driver import NOW_MS, batch
 
 FIRST_SEGMENT = "topic-0/00000000000000000000.log"
@@ -476,3 +477,40 @@ async def test_a_partition_that_the_broker_leads_while_it_is_suspended_serves_af
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         broker.partitions.resume(lambda _: True)
         assert partition.append(batch(), now_ms=NOW_MS).base_offset == 0
+
+
+async def test_the_mark_of_a_clean_stop_does_not_wait_for_the_deletion_of_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A supervisor kills a broker that stops too slowly. The next start would then recover all
+    logs, although all data was synced."""
+    scandir = os.scandir
+    marked: list[bool] = []
+
+    def held(path: str) -> Any:
+        if path.endswith("-delete"):
+            with suppress(AssertionError):
+                wait_until((tmp_path / CLEAN_SHUTDOWN).exists, "the mark", 5)
+            marked.append((tmp_path / CLEAN_SHUTDOWN).exists())
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", held)
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("gone", 3)])
+        await broker.metadata.delete_topics(["gone"])
+        await turns_until_idle(broker)
+    assert all(marked)
+    assert marked
+
+
+async def test_a_stop_with_checkpoints_that_a_defect_has_ended_leaves_no_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect(*_: object) -> bytes:
+        raise RuntimeError("a defect")
+
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("many", 3 * FEW_STEPS)])
+        await turns_until_idle(broker)
+        monkeypatch.setattr(background_tasks, "encode_closed_logs", defect)
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists()

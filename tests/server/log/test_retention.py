@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import OffsetOutOfRange
+from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import deleted_directory
 from tests.server.log.driver import DIRECTORY, MANY, NOW_MS, Driver, read_all
@@ -156,3 +161,18 @@ def test_a_deleted_partition_is_renamed_and_takes_no_record() -> None:
     assert driver.files.exists(gone)
     with pytest.raises(StorageError):
         driver.plain()
+
+
+def test_a_response_from_a_deleted_partition_sends_no_record_of_a_new_log(tmp_path: Path) -> None:
+    """The new topic has the name of the deleted one, and may have other readers."""
+    gone = deleted_directory("topic", 0, bytes(range(16)))
+    with ThreadPoolExecutor(1) as executor:
+        files: Any = OsFiles(str(tmp_path), executor=executor, call_on_loop=lambda done: done())
+        driver = Driver(DEFAULT, files)
+        driver.send(1, 0, 5)
+        sent = driver.log.segments.active.log
+        before = sent.read(0, sent.size)
+        driver.log.rename_directory(gone)
+        Driver(DEFAULT, files).send(2, 0, 5)
+        assert sent.read(0, sent.size) == before
+        files.close()

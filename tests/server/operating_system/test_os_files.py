@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
@@ -173,3 +174,48 @@ def test_a_sync_without_descriptors_is_tried_until_there_are_some(
         for handle in handles:
             handle.close()
         assert files.open_descriptors == 0, "the sync keeps no descriptor open"
+
+
+def test_a_handle_never_reads_another_file_that_has_taken_its_name(
+    files: OsFiles, tmp_path: Path
+) -> None:
+    """A response may still be sent from a segment when compaction, or a new topic of the same name,
+    puts another file in its place."""
+    file = files.open("f", create=True)
+    file.append(b"old")
+    again = files.open("f")
+    file.close()
+    (tmp_path / "f").rename(tmp_path / "aside")
+    (tmp_path / "f").write_bytes(b"new")
+    for handle in (file, again):
+        with pytest.raises(StorageError, match="open f: Stale file handle"):
+            handle.read(0, 3)
+        handle.renamed("aside")
+        assert handle.read(0, 3) == b"old"
+    assert files.open("f").read(0, 3) == b"new"
+
+
+def test_a_sync_does_not_include_a_name_that_the_file_got_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[Callable[[], None]] = []
+    synced: list[str] = []
+    monkeypatch.setattr(os_files, "_sync_directory", synced.append)
+
+    class HeldJobs(ThreadPoolExecutor):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+            jobs.append(fn)
+
+    with HeldJobs(1) as executor:
+        files = OsFiles(str(tmp_path), executor=executor, call_on_loop=lambda done: done())
+        file = files.open("f", create=True)
+        for renamed_in_flight in (True, False):
+            files.sync([file], lambda error: None)
+            if renamed_in_flight:
+                file.renamed("f")
+            jobs.pop()()
+            assert synced.pop() == str(tmp_path)
+        files.sync([file], lambda error: None)
+        jobs.pop()()
+        assert synced == []
+        files.close()

@@ -3,10 +3,14 @@ thread."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import pytest
+import structlog
 
 from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.operating_system.removals import Removals
@@ -135,3 +139,39 @@ def test_a_directory_is_deleted_with_its_folders_and_without_what_its_links_lead
     removals.add([("a", str(tmp_path / "a"))], None)
     executor.jobs.pop()()
     assert [path.name for path in tmp_path.rglob("*")] == ["elsewhere", "file"]
+
+
+def test_a_stop_drops_the_queue_and_ends_the_running_deletion_after_its_present_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop must not wait for the deletion of large topics. The next start deletes them."""
+    executor = HeldJobs()
+    removals = Removals(executor, lambda callback: callback())
+    name, path = folder(tmp_path, "a")
+    for number in range(5):
+        (tmp_path / "a" / f"file{number}").write_bytes(b"x")
+    unlinked: list[str] = []
+    unlink = os.unlink
+
+    def stop_at_the_first(file: str) -> None:
+        unlink(file)
+        unlinked.append(file)
+        removals.stop()
+
+    monkeypatch.setattr(os, "unlink", stop_at_the_first)
+    removals.add([(name, path), folder(tmp_path, "b")], None)
+    removals.add([folder(tmp_path, "c")], None)
+    executor.jobs.pop()()
+    assert len(unlinked) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
+
+
+def test_an_error_that_no_callback_takes_is_logged(tmp_path: Path) -> None:
+    executor = HeldJobs()
+    removals = Removals(executor, lambda callback: callback())
+    (tmp_path / "file").write_bytes(b"x")
+    removals.add([("a", str(tmp_path / "file" / "a"))], None)
+    with structlog.testing.capture_logs() as lines:
+        executor.jobs.pop()()
+    (line,) = lines
+    assert line["reason"] == "remove a: Not a directory"
