@@ -24,6 +24,7 @@ from oncelog_protocol.types import (
     int32,
     int64,
     string,
+    uint16,
     uuid,
 )
 from oncelog_protocol.unsigned_varint import read_uvarint, write_uvarint
@@ -69,6 +70,66 @@ class RecordType(IntEnum):
     def kafka_name(self) -> str:
         """Return the name of the definition, such as `PartitionChangeRecord`."""
         return f"{self.name.title().replace('_', '')}Record"
+
+
+@struct
+class BrokerEndpoint:
+    """A listener of a broker."""
+
+    name: str = string()
+    host: str = string()
+    port: int = uint16()
+    security_protocol: int = int16()
+
+
+@struct
+class BrokerFeature:
+    """The levels of a feature that a broker supports."""
+
+    name: str = string()
+    min_supported_version: int = int16()
+    max_supported_version: int = int16()
+
+
+@message(range(0, 5), flexible_since=0)
+class RegisterBrokerRecord:
+    """A registration of a broker. `log_dirs` are the ids of its directories (KIP-858)."""
+
+    broker_id: int = int32()
+    is_migrating_zk_broker: bool = boolean(since=2)
+    incarnation_id: bytes = uuid()
+    broker_epoch: int = int64()
+    end_points: list[BrokerEndpoint] = array(BrokerEndpoint)
+    features: list[BrokerFeature] = array(BrokerFeature)
+    rack: str | None = string(nullable=True)
+    fenced: bool = boolean(default=True)
+    in_controlled_shutdown: bool = boolean(since=1)
+    log_dirs: list[bytes] = array(uuid, since=3, tag=0)
+    cordoned_log_dirs: list[bytes] | None = array(
+        uuid, since=4, nullable_since=4, tag=1, default=None
+    )
+
+
+@message(range(0, 1), flexible_since=0)
+class UnregisterBrokerRecord:
+    """The end of a registration."""
+
+    broker_id: int = int32()
+    broker_epoch: int = int64()
+
+
+@message(range(0, 4), flexible_since=0)
+class BrokerRegistrationChangeRecord:
+    """A change of a registration. An absent field stays as it is."""
+
+    broker_id: int = int32()
+    broker_epoch: int = int64()
+    fenced: int = int8(tag=0)
+    in_controlled_shutdown: int = int8(since=1, tag=1)
+    log_dirs: list[bytes] = array(uuid, since=2, tag=2)
+    cordoned_log_dirs: list[bytes] | None = array(
+        uuid, since=3, nullable_since=3, tag=3, default=None
+    )
 
 
 @message(range(0, 1), flexible_since=0)
@@ -249,10 +310,13 @@ class ClearElrRecord:
     topic_name: str = string()
 
 
-# The types with a table here. The other types say nothing about topics, settings, features,
-# producer ids or rights.
+# The types with a table here. The other types say nothing about directories, topics, settings,
+# features, producer ids or rights.
 MESSAGES: Final = MappingProxyType(
     {
+        RecordType.REGISTER_BROKER: RegisterBrokerRecord,
+        RecordType.UNREGISTER_BROKER: UnregisterBrokerRecord,
+        RecordType.BROKER_REGISTRATION_CHANGE: BrokerRegistrationChangeRecord,
         RecordType.TOPIC: TopicRecord,
         RecordType.PARTITION: PartitionRecord,
         RecordType.CONFIG: ConfigRecord,

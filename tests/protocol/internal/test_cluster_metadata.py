@@ -76,8 +76,8 @@ def test_later_frames_types_and_versions_are_named(raw: bytes, part: str) -> Non
     assert unknown.value.part == part
 
 
-def test_types_about_brokers_are_not_decoded() -> None:
-    assert decode_metadata_record(b"\x01\x00\x07...") == (RecordType.REGISTER_BROKER, None)
+def test_types_without_a_table_are_not_decoded() -> None:
+    assert decode_metadata_record(b"\x01\x07\x07...") == (RecordType.FENCE_BROKER, None)
 
 
 def test_version_0_of_a_partition_has_no_directories() -> None:

@@ -3,6 +3,8 @@ producer id, and batches of an old message format. Only the headers of batches a
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -21,6 +23,12 @@ from oncelog_server.storage.layout import (
 )
 
 NONE: Final = -1
+# An entry of message format v0 or v1 (Kafka's LegacyRecord): offset, size, CRC-32, magic. The size
+# counts the bytes from the CRC on, at least those of an empty v0 record. The CRC covers the bytes
+# from the magic on.
+_OLD_HEADER: Final = struct.Struct(">qiIb")
+_OLD_OVERHEAD: Final = 14
+_CRC_BYTES: Final = 4
 
 
 class KafkaFolder(msgspec.Struct, frozen=True):
@@ -73,11 +81,19 @@ def _look_at(files: Files, path: str, folder: str, topic: str, partition: int) -
 
 def _old_format(scan: Scan, name: str) -> str | None:
     """Return the description of the batch at which the scan ended, None if it is not a batch of an
-    old format. The byte of the format has the same position in all formats."""
-    found = scan.file.read(scan.position + MAGIC_POSITION, 1) if scan.problem is not None else b""
-    if not found or found[0] >= MAGIC:
+    old format. Other bytes, such as the zeros of a preallocated segment, are a torn end."""
+    if scan.problem is None:
         return None
-    return f"{name} has records of message format v{found[0]} at byte {scan.position}"
+    entry = scan.file.read(scan.position, _OLD_HEADER.size)
+    if len(entry) < _OLD_HEADER.size:
+        return None
+    _, size, crc, magic = _OLD_HEADER.unpack(entry)
+    if magic >= MAGIC or not _OLD_OVERHEAD <= size <= scan.file.size - scan.position:
+        return None
+    checked = scan.file.read(scan.position + MAGIC_POSITION, size - _CRC_BYTES)
+    if len(checked) < size - _CRC_BYTES or zlib.crc32(checked) != crc:
+        return None
+    return f"{name} has records of message format v{magic} at byte {scan.position}"
 
 
 def _topic_id(data: bytes | None) -> bytes | None:

@@ -59,8 +59,10 @@ WITHOUT_EFFECT: Final = frozenset(
 # Dynamic settings of brokers with the value that oncelog has anyway. Kafka writes this setting into
 # every new cluster (KIP-966).
 USUAL_BROKER_SETTINGS: Final = {"min.insync.replicas": "1"}
-# Ids that stand for no directory (Kafka's DirectoryId): unassigned, lost, migrating.
-_NO_DIRECTORIES: Final = frozenset(number.to_bytes(16, "big") for number in range(3))
+# Ids that stand for no directory (Kafka's DirectoryId). The third of them, LOST (1), stands for a
+# directory that has failed.
+_UNASSIGNED: Final = bytes(16)
+_MIGRATING: Final = (2).to_bytes(16, "big")
 
 
 class ImportPlan(msgspec.Struct):
@@ -312,16 +314,21 @@ class ImportPlanner:
             self._refusals.append(f"partition {name} is only on the brokers {partition.replicas}")
         elif len(partition.replicas) > 1 and me not in (*partition.isr, *partition.eligible):
             self._refusals.append(f"partition {name}: this broker is not in the ISR")
-        elif folder is None and self._is_elsewhere(partition):
+        elif self._is_elsewhere(partition, has_folder=folder is not None):
             self._refusals.append(
                 f"partition {name} is in another directory of this broker (log.dirs)"
             )
         elif folder is None:
             self._notes.append(f"partition {name} has no folder and will be empty")
 
-    def _is_elsewhere(self, partition: KafkaPartition) -> bool:
+    def _is_elsewhere(self, partition: KafkaPartition, *, has_folder: bool) -> bool:
+        """Return True if the newest records of the partition may be in another directory of this
+        broker. A folder here may be left from an interrupted move between directories (KIP-858)."""
         if len(partition.directories) != len(partition.replicas):
-            return True  # an old version of Kafka: the directory is unknown
+            return not has_folder  # an old version of Kafka: the directory is unknown
         directory = partition.directories[partition.replicas.index(self._meta.node_id)]
-        own = uuid_from_string(self._meta.directory_id)
-        return directory not in _NO_DIRECTORIES and directory != own
+        if directory in (_UNASSIGNED, _MIGRATING):
+            # The controller does not know yet in which directory the broker has the partition.
+            own = self._cluster.directories.get(self._meta.node_id, ())
+            return not has_folder and len(own) > 1
+        return directory != uuid_from_string(self._meta.directory_id)

@@ -11,6 +11,7 @@ import msgspec
 from oncelog_protocol.internal.cluster_metadata import (
     SAME_LEADER,
     AccessControlEntryRecord,
+    BrokerRegistrationChangeRecord,
     ClearElrRecord,
     ClientQuotaRecord,
     ConfigRecord,
@@ -20,11 +21,13 @@ from oncelog_protocol.internal.cluster_metadata import (
     PartitionRecord,
     ProducerIdsRecord,
     RecordType,
+    RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
@@ -71,7 +74,9 @@ class KafkaCluster:
 
     `settings` has the settings by resource (type, name). `acls` has the records of the access rules
     in force, by id. `credentials` has the SCRAM credentials by mechanism and user, and `quotas` has
-    the quotas by entity. `rights` has a sentence for each delegation token.
+    the quotas by entity. `rights` has a sentence for each delegation token. `directories` has the
+    ids of the directories of each registered broker (KIP-858), empty if an old version of Kafka
+    registered it.
     """
 
     def __init__(self) -> None:
@@ -83,6 +88,7 @@ class KafkaCluster:
         self.credentials: dict[tuple[int, str], UserScramCredentialRecord] = {}
         self.quotas: dict[Entity, dict[str, float]] = {}
         self.rights: dict[tuple[object, ...], str] = {}
+        self.directories: dict[int, list[bytes]] = {}
         self.is_migrating_from_zookeeper = False
         # The records of an open metadata transaction (KIP-868), None outside a transaction.
         self._open: list[tuple[RecordType, Any]] | None = None
@@ -102,6 +108,16 @@ class KafkaCluster:
             self._open.append((record_type, record))
         else:
             _REPLAYS[record_type](self, record)
+
+    def _register_broker(self, record: RegisterBrokerRecord) -> None:
+        self.directories[record.broker_id] = record.log_dirs
+
+    def _change_broker(self, record: BrokerRegistrationChangeRecord) -> None:
+        if record.log_dirs:
+            self.directories[record.broker_id] = record.log_dirs
+
+    def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
+        self.directories.pop(record.broker_id, None)
 
     def _topic(self, record: TopicRecord) -> None:
         self.topics[record.topic_id] = KafkaTopic(record.name, record.topic_id)
@@ -200,12 +216,12 @@ class KafkaCluster:
         return topic
 
     def _no_effect(self, record: Any) -> None:
-        """Ignore a record about brokers and controllers: only this node remains."""
+        """Ignore a record about the state of other nodes: only this node remains."""
 
 
 _REPLAYS: Final[dict[RecordType, Callable[[KafkaCluster, Any], None]]] = {
-    RecordType.REGISTER_BROKER: KafkaCluster._no_effect,
-    RecordType.UNREGISTER_BROKER: KafkaCluster._no_effect,
+    RecordType.REGISTER_BROKER: KafkaCluster._register_broker,
+    RecordType.UNREGISTER_BROKER: KafkaCluster._unregister_broker,
     RecordType.TOPIC: KafkaCluster._topic,
     RecordType.PARTITION: KafkaCluster._partition,
     RecordType.CONFIG: KafkaCluster._config,
@@ -218,7 +234,7 @@ _REPLAYS: Final[dict[RecordType, Callable[[KafkaCluster, Any], None]]] = {
     RecordType.FEATURE_LEVEL: KafkaCluster._feature,
     RecordType.CLIENT_QUOTA: KafkaCluster._quota,
     RecordType.PRODUCER_IDS: KafkaCluster._producer_ids,
-    RecordType.BROKER_REGISTRATION_CHANGE: KafkaCluster._no_effect,
+    RecordType.BROKER_REGISTRATION_CHANGE: KafkaCluster._change_broker,
     RecordType.ACCESS_CONTROL_ENTRY: KafkaCluster._acl,
     RecordType.REMOVE_ACCESS_CONTROL_ENTRY: KafkaCluster._remove_acl,
     RecordType.NO_OP: KafkaCluster._no_effect,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,8 @@ def old_message(offset: int, magic: int) -> bytes:
     """Return a message of format v0 or v1 (KIP-32): offset, size, CRC, magic, attributes, a
     timestamp in v1, a null key and a value."""
     timestamp = bytes(8) if magic else b""
-    body = bytes(4) + bytes((magic, 0)) + timestamp + b"\xff\xff\xff\xff\0\0\0\x01v"
+    body = bytes((magic, 0)) + timestamp + b"\xff\xff\xff\xff\0\0\0\x01v"
+    body = zlib.crc32(body).to_bytes(4, "big") + body
     return offset.to_bytes(8, "big") + len(body).to_bytes(4, "big") + body
 
 
@@ -56,8 +58,20 @@ def test_an_old_message_format_is_named(tmp_path: Path, magic: int, before: byte
     )
 
 
-def test_an_incomplete_batch_is_no_old_format(tmp_path: Path) -> None:
-    write_partition(tmp_path, "orders-0", batch(0) + batch(1)[:40])
+@pytest.mark.parametrize(
+    "end",
+    [
+        batch(1)[:40],
+        bytes(4096),
+        old_message(1, 0)[:-1],
+        old_message(1, 1)[:-1] + b"w",
+        old_message(1, 0)[:16],
+    ],
+    ids=["incomplete", "preallocated", "incomplete v0", "wrong CRC", "without a magic"],
+)
+def test_a_torn_end_is_no_old_format(tmp_path: Path, end: bytes) -> None:
+    """Apache Kafka and a start of oncelog cut such an end (`log.preallocate`, a power failure)."""
+    write_partition(tmp_path, "orders-0", batch(0) + end)
     assert look(tmp_path)[0].old_format is None
 
 

@@ -15,6 +15,7 @@ from oncelog_protocol.internal.cluster_metadata import (
     EntityData,
     FeatureLevelRecord,
     PartitionRecord,
+    RegisterBrokerRecord,
     ProducerIdsRecord,
     RemoveAccessControlEntryRecord,
     TopicRecord,
@@ -270,25 +271,47 @@ def test_a_replica_with_all_committed_records_is_enough(records: list[object]) -
     assert image.topics["orders"].partitions[0].replicas == (NODE,)
 
 
+ANOTHER = b"another-director"
+UNASSIGNED, LOST, MIGRATING = (number.to_bytes(16, "big") for number in range(3))
+
+
 @pytest.mark.parametrize(
-    ("directories", "refusal"),
+    ("directories", "of_broker", "refusal"),
     [
-        ([b"another-director"], True),
-        ([], True),
-        ([DIRECTORY_ID], False),
-        ([bytes(16)], False),
+        ([ANOTHER], 1, True),
+        ([], 1, True),
+        ([DIRECTORY_ID], 2, False),
+        ([UNASSIGNED], 1, False),
+        ([MIGRATING], 1, False),
+        ([UNASSIGNED], 2, True),
+        ([MIGRATING], 2, True),
+        ([LOST], 1, True),
     ],
 )
 def test_a_partition_in_another_directory_of_the_broker_is_refused(
-    directories: list[bytes], refusal: bool
+    directories: list[bytes], of_broker: int, refusal: bool
 ) -> None:
-    plan = plan_of(*on(NODE, directories=directories), folders=[])
+    """While the controller does not know the directory of a partition, the records may be in any
+    directory of the broker (KIP-858)."""
+    broker = RegisterBrokerRecord(NODE, log_dirs=[DIRECTORY_ID, ANOTHER][:of_broker])
+    plan = plan_of(broker, *on(NODE, directories=directories), folders=[])
     if refusal:
         assert plan.refusals == [
             "partition orders-0 is in another directory of this broker (log.dirs)"
         ]
     else:
         assert "partition orders-0 has no folder and will be empty" in plan.notes
+
+
+@pytest.mark.parametrize("directory", [ANOTHER, LOST])
+def test_a_folder_that_an_interrupted_move_has_left_is_refused(directory: bytes) -> None:
+    (refusal,) = plan_of(*on(NODE, directories=[directory])).refusals
+    assert refusal == "partition orders-0 is in another directory of this broker (log.dirs)"
+
+
+def test_a_folder_of_a_partition_without_a_directory_is_taken() -> None:
+    for directories in ([], [UNASSIGNED], [MIGRATING]):
+        assert plan_of(*on(NODE, directories=directories)).refusals == []
 
 
 def test_a_gap_in_the_partitions_is_refused() -> None:
