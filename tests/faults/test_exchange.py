@@ -19,6 +19,8 @@ from oncelog_server.data_directory.ownership import ForeignDirectory, check_owne
 from oncelog_server.inspection.folder_records import walk_folder
 from oncelog_server.inspection.walk import WalkedBatch
 from oncelog_server.log.checkpoints import decode_meta_properties
+from oncelog_server.migration.import_command import _locked
+from oncelog_server.migration.markers import begin
 from oncelog_server.offline.read_only_files import ReadOnlyFiles
 from tests.faults.exchanges import (
     MORE_GROUPS,
@@ -323,9 +325,31 @@ def test_a_second_import_is_refused(imported: Path) -> None:
 
 def test_an_import_of_something_else_is_refused(tmp_path: Path) -> None:
     assert "is not a directory" in refused("import", str(tmp_path / "missing"))
-    assert "it has no meta.properties" in refused("import", str(tmp_path))
+    for flags in ([], ["--yes"], ["--yes", "--into", str(tmp_path / "target")]):
+        assert "it has no meta.properties" in refused("import", str(tmp_path), *flags)
+        assert list(tmp_path.iterdir()) == []
     (tmp_path / "meta.properties").touch()
     assert "Apache Kafka has not started on it" in refused("import", str(tmp_path))
+
+
+def test_a_link_to_the_source_is_no_other_directory(kafka_folder: Path, tmp_path: Path) -> None:
+    """A copy empties its target first."""
+    link = tmp_path / "link"
+    link.symlink_to(kafka_folder)
+    begin(kafka_folder, kafka_folder)
+    before = fingerprint(kafka_folder)
+    assert invoke("import", str(kafka_folder), "--into", str(link)).exit_code == 0
+    assert fingerprint(kafka_folder) == before
+
+
+def test_apache_kafka_cannot_start_during_an_import_in_place(kafka_folder: Path) -> None:
+    """A copied directory has no lock file."""
+    (kafka_folder / ".lock").unlink(missing_ok=True)
+    holder = [sys.executable, "-c", HOLD.replace("LOCK_EX", "LOCK_EX | fcntl.LOCK_NB")]
+    lock = str(kafka_folder / ".lock")
+    with _locked(kafka_folder, kafka_folder, changes=True):
+        locked = subprocess.run([*holder, lock], capture_output=True, text=True, input="")
+    assert "BlockingIOError" in locked.stderr
 
 
 def test_a_damaged_meta_properties_is_named(kafka_folder: Path) -> None:

@@ -69,7 +69,7 @@ class Revocation:
             status, body = member.post(_AUTHENTICATE, {"name": name, "password": password})
             if status != 200:
                 return Outcome(f"{host}:{port}: HTTP status {status} for the login")
-            token = json.loads(body)["token"]
+            token = _token(body)
         status, body = member.post(_REVOKE, {"ID": str(lease_id)}, token)
         if status == 200:
             return Outcome("", was_alive=True)
@@ -120,7 +120,24 @@ class _Member:
                 with self._context.wrap_socket(connection, server_hostname=self._host) as secured:
                     response = _exchange(secured, request)
         head, _, found = response.partition(b"\r\n\r\n")
-        return int(head.split(b" ", 2)[1]), found
+        return _status(head), found
+
+
+def _status(head: bytes) -> int:
+    """Return the HTTP status. Raises ValueError."""
+    parts = head.split(b" ", 2)
+    if len(parts) < 2:
+        raise ValueError("an HTTP response without a status")
+    return int(parts[1])
+
+
+def _token(body: bytes) -> str:
+    """Return the token of a login. Raises ValueError. A proxy may respond in the place of etcd."""
+    login = json.loads(body)
+    token = login.get("token") if isinstance(login, dict) else None
+    if not isinstance(token, str):
+        raise ValueError("a login without a token")
+    return token
 
 
 def _exchange(connection: socket.socket, request: bytes) -> bytes:

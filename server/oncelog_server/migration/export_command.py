@@ -22,6 +22,7 @@ from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.migration import markers
 from oncelog_server.migration.copies import NoRoom
 from oncelog_server.migration.export_changes import ExportChanges
+from oncelog_server.migration.planning.coordinator_epochs import with_one_coordinator_epoch
 from oncelog_server.migration.planning.coordinator_records import (
     CoordinatorRecords,
     DamagedFolder,
@@ -141,7 +142,7 @@ def _read(source: Path) -> _Found:
             f"{source}: {METADATA_FILE} or meta.properties is damaged:"
             " run oncelog storage recover first"
         )
-    image = ClusterImage.of(found.store)
+    image = with_one_coordinator_epoch(ClusterImage.of(found.store))
     folders: list[str] = []
     refusals: list[str] = []
     for topic in image.topics.values():

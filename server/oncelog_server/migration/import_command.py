@@ -74,8 +74,9 @@ def import_(directory: Path, into: Path | None, yes: bool, verbose: bool) -> Non
     are. If oncelog cannot keep something, the command names it and changes nothing. An interrupted
     import can be run again.
     """
-    source = directory.absolute()
-    target = source if into is None else into.absolute()
+    # A link to the source must not pass for another directory, because a copy empties its target.
+    source = directory.resolve()
+    target = source if into is None else into.resolve()
     try:
         with _locked(source, target, changes=yes):
             if _is_at_its_end(source, target):
@@ -100,19 +101,22 @@ def _locked(source: Path, target: Path, *, changes: bool) -> Iterator[None]:
     """Lock the source against Apache Kafka, and the directory that changes against a broker."""
     if not source.is_dir():
         fail(f"{source} is not a directory")
+    if not (source / METADATA_LOG).is_dir() and markers.source_of(source) != source:
+        fail(_without_metadata(source))
     _check_target(source, target)
-    theirs = KafkaLock(source, LOCK)
-    if not theirs.take():
-        raise DirectoryInUse(f"Apache Kafka uses {source}: stop it first")
-    ours = DataDirectory(str(target))
+    ours, theirs = DataDirectory(str(target)), KafkaLock(source, LOCK)
     try:
         if changes:
             target.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+            # This lock comes first. It creates the lock file of a directory without one, and only
+            # an existing file can be locked against Apache Kafka.
             ours.take()
+        if not theirs.take():
+            raise DirectoryInUse(f"Apache Kafka uses {source}: stop it first")
         yield
     finally:
-        ours.release()
         theirs.release()
+        ours.release()
 
 
 def _check_target(source: Path, target: Path) -> None:

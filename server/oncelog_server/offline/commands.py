@@ -127,7 +127,7 @@ def verify_(directory: str, *, output: str) -> None:
     files, totals = ReadOnlyFiles(), CheckTotals()
     as_json, advised = output == "json", set[str]()
     with _reported():
-        place = look(files, directory)
+        place = look(files, _named(directory))
         running = place.root is not None and is_in_use(place.root)
         for finding in verify(files, place, running=running, totals=totals):
             totals.count(finding)
@@ -176,7 +176,7 @@ class Dumper:
         if self._as_kafka or not os.path.isdir(path):
             self._file(path)
             return
-        folders = look(self._files, path).partitions
+        folders = look(self._files, _named(path)).partitions
         empty = sum(self._folder(folder, skips_empty=len(folders) > 1) for folder in folders)
         if empty:
             click.echo(f"Not shown: {_count(empty, 'segment')} without records")
@@ -298,6 +298,13 @@ class Dumper:
                 log = self._files.open(f"{directory}/{name}")
                 yield from RawBatches(log)
                 log.close()
+
+
+def _named(directory: str) -> str:
+    """Return a path that ends with the name of the directory, because the name says which partition
+    the directory has."""
+    is_named = os.path.basename(directory.rstrip("/")) not in ("", ".", "..")
+    return directory if is_named else os.path.abspath(directory)
 
 
 @contextmanager

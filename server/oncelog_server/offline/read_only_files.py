@@ -1,16 +1,24 @@
 """The operating system's files, open for reading only. A method that would change a file raises
-StorageError."""
+StorageError.
+
+At most OPEN_LIMIT files have a descriptor. Another descriptor is opened when the file is read.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from oncelog_server.storage.files import Buffer, Done, StorageError
 from oncelog_server.storage.layout import LOCK
+
+# Maximum number of descriptors. A directory may have more files than a process may have descriptors
+# (`ulimit -n`), and not every reader closes its files.
+OPEN_LIMIT: Final = 64
 
 
 class ReadOnlyFile:
@@ -19,7 +27,9 @@ class ReadOnlyFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self._descriptor = _open(path)
-        self.size = os.fstat(self._descriptor).st_size
+        found = os.fstat(self._descriptor)
+        self.size = found.st_size
+        self._inode = found.st_ino
 
     def read(self, position: int, size: int) -> bytes:
         try:
@@ -30,6 +40,9 @@ class ReadOnlyFile:
     def fileno(self) -> int:
         if self._descriptor < 0:
             self._descriptor = _open(self.path)
+            if os.fstat(self._descriptor).st_ino != self._inode:
+                self.close()
+                raise StorageError("open", self.path, "another file has taken this name")
         return self._descriptor
 
     def close(self) -> None:
@@ -56,10 +69,18 @@ class ReadOnlyFile:
 class ReadOnlyFiles:
     """The operating system's files. Paths are absolute or relative to the working directory."""
 
+    def __init__(self) -> None:
+        # The files that were opened last.
+        self._opened: deque[ReadOnlyFile] = deque()
+
     def open(self, path: str, *, create: bool = False) -> ReadOnlyFile:
         if create:
             _refuse("create", path)
-        return ReadOnlyFile(path)
+        if len(self._opened) == OPEN_LIMIT:
+            self._opened.popleft().close()
+        file = ReadOnlyFile(path)
+        self._opened.append(file)
+        return file
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

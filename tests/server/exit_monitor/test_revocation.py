@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from oncelog_server.config import load_settings
+from oncelog_server.exit_monitor.pipe import Monitored
 from oncelog_server.exit_monitor.process import monitored
+from oncelog_server.exit_monitor.revocation import Revocation
 from tests.harness.certificates import PASSWORD, Certificates, NoKeytool
 from tests.harness.etcd import Etcd
 from tests.harness.etcd_fixtures import etcd_program
@@ -67,3 +74,41 @@ def test_a_call_with_tls_imports_nothing(etcd_program: str, tmp_path: Path, kind
     certificates = Certificates(tmp_path)
     with Etcd(tmp_path, certificates=certificates, demands_certificates=True) as etcd:
         assert imported_by_a_call(etcd, *stores(certificates, kind)) == ""
+
+
+@contextmanager
+def member(*responses: bytes) -> Iterator[int]:
+    """Yield the port of a server that gives these responses, each on its own connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def respond() -> None:
+            for response in responses:
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(65_536)
+                    connection.sendall(response)
+
+        thread = Thread(target=respond, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"HTTP/1.0",
+        b"HTTP/1.0 many Bad\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\n{}",
+        b"HTTP/1.0 200 OK\r\n\r\n[]",
+        b'HTTP/1.0 200 OK\r\n\r\n{"token": null}',
+        b"HTTP/1.0 200 OK\r\n\r\n<html>",
+    ],
+)
+def test_after_an_odd_response_the_next_member_is_tried(odd: bytes) -> None:
+    """A proxy in the place of a member may respond."""
+    login = b"HTTP/1.0 200 OK\r\n\r\n" + json.dumps({"token": "t"}).encode()
+    with member(odd) as first, member(login, b"HTTP/1.0 200 OK\r\n\r\n{}") as second:
+        members = [("127.0.0.1", port, False) for port in (first, second)]
+        outcome = Revocation(Monitored(1, 9.0, members, ("user", "password"))).try_once(7)
+    assert (outcome.failure, outcome.was_alive) == ("", True)

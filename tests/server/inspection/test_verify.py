@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
+import resource
 import shutil
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +22,8 @@ from hypothesis import strategies as st
 from oncelog_client import Admin, NewTopic, Producer
 from oncelog_protocol.records.batch import HEADER_SIZE, split_batches
 from oncelog_server.offline.commands import logs
+from oncelog_server.offline.read_only_files import OPEN_LIMIT, ReadOnlyFiles
+from oncelog_server.storage.files import StorageError
 from tests.harness.broker import Oncelog
 from tests.harness.waiting import wait_until
 
@@ -174,7 +179,9 @@ async def write_compacted(address: str) -> None:
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_records_removed_by_compaction_are_no_gap(tmp_path: Path, stopped: bool) -> None:
+def test_records_removed_by_compaction_are_no_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: bool
+) -> None:
     broker = Oncelog(tmp_path, SETTINGS | {"log.cleaner.backoff.ms": "200"})
     checkpoint = broker.data / "cleaner-offset-checkpoint"
     with broker:
@@ -187,6 +194,10 @@ def test_records_removed_by_compaction_are_no_gap(tmp_path: Path, stopped: bool)
             assert verify(broker.data).problems == []
     if stopped:
         assert verify(broker.data).problems == []
+        monkeypatch.chdir(broker.data / "compacted-0")
+        for path in (".", "../compacted-0", "../compacted-0/."):
+            assert verify(Path(path)).problems == []
+            assert CliRunner().invoke(logs, ["verify", path]).exit_code == 0
 
 
 def flip_in_the_middle(data: Path) -> tuple[Path, int]:
@@ -371,3 +382,39 @@ def test_the_options_json_and_output_json_do_the_same(data: Path) -> None:
     first, second = (CliRunner().invoke(logs, ["verify", *flags, str(data)]) for flags in asked)
     assert first.stdout == second.stdout
     assert json.loads(second.stdout.splitlines()[-1])["checked"]["partitions"] > 0
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
+@pytest.mark.parametrize("command", [["verify"], ["dump", "--side-files"]])
+def test_a_directory_may_have_more_files_than_a_process_descriptors(
+    data: Path, command: list[str]
+) -> None:
+    """Without a limit, index files that could not be opened counted as damaged."""
+    for number in range(100):
+        shutil.copytree(data / f"{TOPIC}-0", data / f"copy-{number}")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_descriptors() + OPEN_LIMIT + 20, hard))
+    try:
+        result = CliRunner().invoke(logs, [*command, str(data)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert result.exit_code == 0, result.output[-1_000:]
+
+
+def test_a_file_that_is_opened_again_is_the_same_file(tmp_path: Path) -> None:
+    """A running broker may have replaced a segment meanwhile."""
+    files = ReadOnlyFiles()
+    paths = [tmp_path / str(number) for number in range(OPEN_LIMIT + 1)]
+    for path in paths:
+        path.write_bytes(b"old")
+    first, *_ = [files.open(str(path)) for path in paths]
+    assert first.read(0, 3) == b"old"
+    first.close()
+    paths[0].rename(tmp_path / "aside")
+    paths[0].write_bytes(b"new")
+    with pytest.raises(StorageError, match="another file has taken this name"):
+        first.read(0, 3)
