@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from oncelog import KafkaError, NewTopic
+from oncelog import Admin, KafkaError, NewTopic
 from oncelog.testing.broker import Broker, setting_text
 from oncelog.testing.client_thread import CALL_TIMEOUT_S, ClientThread
 from oncelog.testing.clock import Clock
@@ -140,8 +140,13 @@ class Namespace:
 
     async def _delete(self) -> None:
         admin = await self._thread.admin()
-        if opened := await self._opened():
-            await admin.fence_producers(opened)
+        try:
+            if opened := await self._opened():
+                await admin.fence_producers(opened)
+        finally:
+            await self._delete_names(admin)
+
+    async def _delete_names(self, admin: Admin) -> None:
         for group in self._groups.values():
             with suppress(KafkaError):  # no member has ever joined the group, or a member is left
                 await admin.delete_groups([group])

@@ -115,14 +115,15 @@ def _oncelog_clients() -> Iterator[Callable[[str, Broker | None], ClientThread]]
 
     threads: dict[str, ClientThread] = {}
 
-    def of(address: str, broker: Broker | None) -> ClientThread:
-        if address not in threads:
-            threads[address] = ClientThread(address, broker)
-        return threads[address]
+    with contextlib.ExitStack() as closing:  # closes each, also after a failure
 
-    yield of
-    for thread in threads.values():
-        thread.close()
+        def of(address: str, broker: Broker | None) -> ClientThread:
+            if address not in threads:
+                threads[address] = ClientThread(address, broker)
+                closing.callback(threads[address].close)
+            return threads[address]
+
+        yield of
 
 
 @pytest.fixture
@@ -133,18 +134,16 @@ def oncelog_broker_factory(request: pytest.FixtureRequest) -> Iterator[BrokerFac
         pytest.skip("the tests of --oncelog-broker start no brokers")
     from oncelog.testing.broker import Broker
 
-    started: list[Broker] = []
+    with contextlib.ExitStack() as closing:  # closes each, also after a failure
 
-    def start(settings: Mapping[str, object] | None = None, **arguments: str) -> Broker:
-        broker = Broker(settings, **arguments)
-        started.append(broker)
-        broker.start()
-        request.node.stash.setdefault(_LOGS, []).append((broker, 0))
-        return broker
+        def start(settings: Mapping[str, object] | None = None, **arguments: str) -> Broker:
+            broker = Broker(settings, **arguments)
+            closing.callback(broker.close)
+            broker.start()
+            request.node.stash.setdefault(_LOGS, []).append((broker, 0))
+            return broker
 
-    yield start
-    for broker in started:
-        broker.close()
+        yield start
 
 
 @pytest.fixture
@@ -170,10 +169,10 @@ def oncelog(
         else:
             thread = _oncelog_clients(address, broker)
         namespace = request.node.stash[_NAMESPACE] = Namespace(thread, broker)
+        closing.callback(namespace.close)
         yield namespace
         left = [] if broker is None else _make_whole(broker)
         left += namespace.leftovers()
-        namespace.close()
     _report(request.node, left)
 
 
@@ -200,7 +199,8 @@ def _note_log(item: pytest.Item, broker: Broker) -> None:
     """Note where the log of this test begins, for the report of a failure."""
     logs = item.stash.setdefault(_LOGS, [])
     if broker not in [noted for noted, _ in logs]:
-        logs.append((broker, broker.log.stat().st_size))
+        size = broker.log.stat().st_size if broker.log.exists() else 0
+        logs.append((broker, size))
 
 
 def _has_own_broker(item: pytest.Item) -> bool:
@@ -237,12 +237,16 @@ def _make_whole(broker: Broker) -> list[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Repair the broker of the session after each test. A test may have it from a fixture with a
-    wider scope."""
-    yield
-    broker = item.config.stash.get(_SESSION_BROKER, None)
-    if broker is not None:
-        _report(item, _make_whole(broker))
+    """Repair the broker of the session after each test, also if a fixture failed to end.
+    A test may have it from a fixture with a wider scope."""
+    left: list[str] = []
+    try:
+        yield
+    finally:
+        broker = item.config.stash.get(_SESSION_BROKER, None)
+        if broker is not None:
+            left = _make_whole(broker)
+    _report(item, left)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -264,12 +268,20 @@ def _sections(item: pytest.Item) -> list[tuple[str, str]]:
     if namespace is not None and (namespace.broker is None or namespace.broker.is_running):
         sections.append(("open transactions of this test", _opened(namespace)))
     for broker, size in logs:
+        title = f"log of oncelog {broker.bootstrap_servers} in this test"
+        sections.append((title, _logged(broker, size)))
+    return sections
+
+
+def _logged(broker: Broker, size: int) -> str:
+    """Return the end of what a broker has logged after the first `size` bytes."""
+    try:
         with broker.log.open("rb") as file:
             file.seek(size)
             lines = file.read().decode(errors="replace").splitlines()[-_LOG_LINES:]
-        title = f"log of oncelog {broker.bootstrap_servers} in this test"
-        sections.append((title, "\n".join(lines) or "no entries"))
-    return sections
+    except OSError as error:  # the test has closed its broker, which deletes the log
+        return f"not known: {error!r}"
+    return "\n".join(lines) or "no entries"
 
 
 def _opened(namespace: Namespace) -> str:
