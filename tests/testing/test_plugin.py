@@ -238,6 +238,46 @@ def test_a_fault_that_no_request_met_is_reported(tmp_path: Path) -> None:
         assert f"no request met the fault {fault}" in done.stdout
 
 
+KILLED = """
+import pytest
+
+def test_unmet_at_a_kill(oncelog, oncelog_broker):
+    oncelog.faults.fail("EndTxn", "NOT_COORDINATOR")
+    oncelog_broker.kill()
+
+def test_unmet_at_a_restart(oncelog, oncelog_broker):
+    with oncelog.faults.kill_at("after-prepare"):
+        oncelog_broker.restart()
+
+def test_met(oncelog, oncelog_broker):
+    topic = oncelog.topic("t")
+    with oncelog.faults.kill_at("after-data"):
+        with pytest.raises(Exception, match="was killed"):
+            topic.produce(b"1", timeout_s=2)
+        assert oncelog_broker.wait_for_death() == -9
+        oncelog_broker.restart()
+
+def test_met_by_the_last_process(oncelog, oncelog_broker):
+    oncelog.faults.kill_at("after-data")
+    topic = oncelog.topic("t")
+    with pytest.raises(Exception, match="was killed"):
+        topic.produce(b"1", timeout_s=2)
+
+@pytest.mark.oncelog(fresh=True)
+def test_met_and_closed(oncelog, oncelog_test_broker):
+    with oncelog.faults.fail("CreateTopics", "NOT_CONTROLLER"):
+        oncelog.topic("t")
+        oncelog_test_broker.close()
+"""
+
+
+def test_a_fault_of_a_killed_broker_is_reported_only_if_nothing_met_it(tmp_path: Path) -> None:
+    done = run(tmp_path, KILLED, "--oncelog-strict")
+    assert outcomes(done.stdout) == {"passed": 5, "errors": 2}, done.stdout
+    for fault in ("fail('EndTxn')", "kill_at('after-prepare')"):
+        assert f"no request met the fault {fault}" in done.stdout
+
+
 MARKED = """
 import pytest
 

@@ -268,6 +268,7 @@ class Broker(BrokerProcess):
         """Start the process without waiting for it to listen. It stops when this process ends,
         because its link to this process ends (`--parent-link`)."""
         self._close_link()
+        self.faults.conclude()
         self._link, theirs = socket.socketpair()
         with theirs:
             descriptor = theirs.fileno()
@@ -278,6 +279,7 @@ class Broker(BrokerProcess):
         data."""
         super().kill()
         self._close_link()
+        self.faults.conclude()
 
     def _close_link(self) -> None:
         if self._link is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import socket
-from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -35,12 +34,14 @@ class Faults:
     as a context manager, it ends with the block. `topic` may be a name or a `Topic`.
 
     `unmet` describes the faults that have ended without any effect: no request met them, or the
-    broker did not reach the fail point. A test with such a fault has tested nothing.
+    broker did not reach the fail point. A test with such a fault has tested nothing. The end of the
+    process ends its faults too.
     """
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self._made: dict[int, str] = {}
+        # The faults that may be met and have not ended, by their ids.
+        self._made: dict[str, str] = {}
         self.unmet: list[str] = []
 
     def fail(
@@ -60,8 +61,7 @@ class Faults:
         """
         if times is not None:
             times = arguments.whole_number("times", times)
-        number = self._make("fail", api, topic, client_id, error=error, times=times)
-        return Fault(self, number)
+        return Fault(self, self._make("fail", api, topic, client_id, error=error, times=times))
 
     def hold(
         self,
@@ -81,22 +81,21 @@ class Faults:
     def kill_at(self, point: str) -> Kill:
         """Let the broker kill itself (SIGKILL) when it reaches a fail point: `after-prepare`, or
         `after-data:3` for the third time. Raises FaultRefused for an unknown point, with the list
-        of all points."""
-        self.ask("kill_at", point=point)
-        return Kill(self, point)
+        of all points. A broker has one fail point at a time."""
+        fault_id = self._begin("kill_at", point=point)
+        self._made[fault_id] = f"kill_at({point!r})"
+        return Kill(self, fault_id)
 
     def delay_fsync(self, ms: int) -> Switch:
         """Let each fsync take `ms` milliseconds longer. A broker syncs before it responds only with
         `oncelog.flush.on.ack` or `flush.messages`."""
-        self.ask("delay_fsync", ms=arguments.number("ms", ms))
-        return Switch(self, "delay_fsync", ms=0)
+        return Switch(self, self._begin("delay_fsync", ms=arguments.number("ms", ms)))
 
     def disk_full(self, *patterns: str) -> Switch:
         """Refuse writes as on a full disk. Each pattern is a regular expression for paths below the
         data directory, such as `invoices-`. Without patterns, all writes are refused."""
         checked = arguments.texts("patterns", patterns)
-        self.ask("fill_disk", patterns=checked or [_EVERY_PATH])
-        return Switch(self, "fill_disk", patterns=[])
+        return Switch(self, self._begin("fill_disk", patterns=checked or [_EVERY_PATH]))
 
     def pending(self) -> int:
         """Return the number of faults of requests that are not used up."""
@@ -104,11 +103,16 @@ class Faults:
 
     def clear(self) -> None:
         """End all faults. Held requests continue. The clock keeps its time."""
-        ended = self.ask("clear")
-        self.unmet += [self._made[number] for number in ended["unmet"] if number in self._made]
-        if ended["point"] is not None:
-            self.unmet.append(f"kill_at({ended['point']!r})")
-        self._made.clear()
+        point = self.ask("clear")["initial_point"]
+        self.conclude()
+        if point is not None:
+            self.unmet.append(f"kill_at({point!r})")
+
+    def conclude(self) -> None:
+        """Add the faults without any effect to `unmet`: all faults have ended, because the process
+        has ended or because of `clear`."""
+        for fault_id in list(self._made):
+            self._judge(fault_id)
 
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Send a command to the broker, and return its response. Raises FaultRefused. Raises
@@ -137,39 +141,53 @@ class Faults:
 
     def _make(
         self, command: str, api: str, topic: object, client_id: str | None, **more: Any
-    ) -> int:
+    ) -> str:
         """Make a fault of requests. Return its id."""
         named = None if topic is None else arguments.text("topic", getattr(topic, "name", topic))
         if client_id is not None:
             arguments.text("client_id", client_id)
-        number = int(self.ask(command, api=api, topic=named, client_id=client_id, **more)["id"])
+        fault_id = self._begin(command, api=api, topic=named, client_id=client_id, **more)
         limits = "".join(f", {value!r}" for value in (named, client_id) if value is not None)
-        self._made[number] = f"{command}({api!r}{limits})"
-        return number
+        self._made[fault_id] = f"{command}({api!r}{limits})"
+        return fault_id
 
-    def _end(self, number: int) -> None:
-        """End a fault of requests. A broker that does not run has no faults."""
-        made = self._made.pop(number, None)
+    def _begin(self, command: str, **arguments: Any) -> str:
+        return str(self.ask(command, **arguments)["id"])
+
+    def _end(self, fault_id: str) -> None:
+        """End a fault. A broker that does not run has no faults."""
         with suppress(OSError):
-            if not self.ask("end", id=number)["met"] and made is not None:
-                self.unmet.append(made)
+            self.ask("end", id=fault_id)
+        self._judge(fault_id)
 
-    def _end_kill(self, point: str) -> None:
-        with suppress(OSError):
-            self.ask("kill_nowhere")
-            self.unmet.append(f"kill_at({point!r})")
+    def _judge(self, fault_id: str) -> None:
+        """Add an ended fault to `unmet` if it has had no effect. Nothing happens the second
+        time."""
+        made = self._made.pop(fault_id, None)
+        if made is not None and fault_id not in self._met():
+            self.unmet.append(made)
 
-    def _switch_off(self, command: str, arguments: dict[str, Any]) -> None:
-        with suppress(OSError):
-            self.ask(command, **arguments)
+    def _met(self) -> frozenset[str]:
+        """Return the ids of the faults that have had an effect, also in earlier processes."""
+        from oncelog_server.storage.layout import FAULTS_MET
+
+        try:
+            return frozenset((self._data / FAULTS_MET).read_text().split())
+        except FileNotFoundError:  # the directory was deleted, or the process never started
+            return frozenset()
 
 
-class Ending(ABC):
-    """A fault that ends with the block of a `with` statement."""
+class Fault:
+    """A fault. As a context manager, it ends with the block."""
 
-    @abstractmethod
+    def __init__(self, faults: Faults, fault_id: str) -> None:
+        self._faults = faults
+        self._id = fault_id
+
     def end(self) -> None:
-        """End the fault. Nothing happens if it is over, or if the broker does not run."""
+        """End the fault. Nothing happens if it is over, or if its process has ended: a fault of a
+        later process stays."""
+        self._faults._end(self._id)
 
     def __enter__(self) -> Self:
         return self
@@ -183,23 +201,12 @@ class Ending(ABC):
         self.end()
 
 
-class Fault(Ending):
-    """A fault of requests."""
-
-    def __init__(self, faults: Faults, number: int) -> None:
-        self._faults = faults
-        self._number = number
-
-    def end(self) -> None:
-        self._faults._end(self._number)
-
-
 class Held(Fault):
     """A request, or its response, that waits for `release`."""
 
     def wait(self, timeout_s: float = ARRIVAL_TIMEOUT_S) -> None:
         """Return when the request has arrived. Raises TimeoutError."""
-        response = self._faults.ask("wait", id=self._number, timeout_ms=round(timeout_s * 1000))
+        response = self._faults.ask("wait", id=self._id, timeout_ms=round(timeout_s * 1000))
         if not response["arrived"]:
             raise TimeoutError(f"no such request arrived within {timeout_s} s")
 
@@ -207,27 +214,12 @@ class Held(Fault):
         """Let the request continue. With `lost_response` it takes effect, and then its connection
         breaks, as if the response were lost in the network. Raises FaultRefused if the broker was
         started again meanwhile."""
-        self._faults.ask("release", id=self._number, lost=lost_response)
+        self._faults.ask("release", id=self._id, lost=lost_response)
 
 
-class Kill(Ending):
+class Kill(Fault):
     """A fail point at which the broker will kill itself."""
 
-    def __init__(self, faults: Faults, point: str) -> None:
-        self._faults = faults
-        self._point = point
 
-    def end(self) -> None:
-        self._faults._end_kill(self._point)
-
-
-class Switch(Ending):
+class Switch(Fault):
     """A state of the disk: slow or full."""
-
-    def __init__(self, faults: Faults, command: str, **off: Any) -> None:
-        self._faults = faults
-        self._command = command
-        self._off = off
-
-    def end(self) -> None:
-        self._faults._switch_off(self._command, self._off)

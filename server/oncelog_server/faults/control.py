@@ -23,9 +23,8 @@ from oncelog_server.faults.faults import Faults
 from oncelog_server.faults.refused_responses import NOT_REFUSED
 from oncelog_server.faults.request_rules import UNLIMITED, Failing, Holding, Scope
 from oncelog_server.faults.requested_topics import names_topics
-from oncelog_server.faults.trap import Trap
 from oncelog_server.operating_system.socket_path import socket_path
-from oncelog_server.storage.layout import FAULTS_SOCKET
+from oncelog_server.storage.layout import FAULTS_MET, FAULTS_SOCKET
 
 Json: TypeAlias = dict[str, Any]
 
@@ -46,7 +45,8 @@ class FaultControl:
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        """Listen on the socket. Raises OSError."""
+        """Listen on the socket, and note the faults that are met. Raises OSError."""
+        self._faults.register.keep_in(self._path.parent / FAULTS_MET)
         with suppress(FileNotFoundError):
             self._path.unlink()
         with socket_path(self._path.parent, FAULTS_SOCKET) as path:
@@ -141,7 +141,7 @@ def _hold(
     }
 
 
-async def _wait(faults: Faults, *, id: int, timeout_ms: int) -> Json:
+async def _wait(faults: Faults, *, id: str, timeout_ms: int) -> Json:
     rule = _holding(faults, id)
     try:
         async with asyncio.timeout(timeout_ms / 1000):
@@ -151,13 +151,13 @@ async def _wait(faults: Faults, *, id: int, timeout_ms: int) -> Json:
     return {"arrived": True}
 
 
-def _release(faults: Faults, *, id: int, lost: bool = False) -> Json:
+def _release(faults: Faults, *, id: str, lost: bool = False) -> Json:
     _holding(faults, id).release(lost=lost)
     faults.rules.remove(id)
     return {}
 
 
-def _holding(faults: Faults, id: int) -> Holding:
+def _holding(faults: Faults, id: str) -> Holding:
     try:
         rule = faults.rules[id]
     except KeyError:
@@ -167,26 +167,19 @@ def _holding(faults: Faults, id: int) -> Holding:
     return rule
 
 
-def _end(faults: Faults, *, id: int) -> Json:
-    return {"met": faults.rules.remove(id)}
+def _end(faults: Faults, *, id: str) -> Json:
+    faults.end(id)
+    return {}
 
 
 def _kill_at(faults: Faults, *, point: str) -> Json:
-    faults.trap = Trap.parse(point, "fail point ")
-    return {}
-
-
-def _kill_nowhere(faults: Faults) -> Json:
-    """Remove the fail point. The broker still runs, so it has not reached the point."""
-    faults.trap = None
-    return {}
+    return {"id": faults.set_trap(point)}
 
 
 def _delay_fsync(faults: Faults, *, ms: int) -> Json:
     if ms < 0:
         raise InvalidCommand(f"a delay of {ms} ms is below 0")
-    faults.sync_delay_ms = ms
-    return {}
+    return {"id": faults.delay_syncs(ms)}
 
 
 def _fill_disk(faults: Faults, *, patterns: list[str]) -> Json:
@@ -195,8 +188,7 @@ def _fill_disk(faults: Faults, *, patterns: list[str]) -> Json:
             re.compile(pattern)
         except re.error as error:
             raise InvalidCommand(f"pattern {pattern!r}: {error}") from None
-    faults.full_disk.patterns = tuple(patterns)
-    return {}
+    return {"id": faults.fill_disk(tuple(patterns))}
 
 
 def _advance(faults: Faults, *, ms: int) -> Json:
@@ -211,8 +203,9 @@ def _pending(faults: Faults) -> Json:
 
 
 def _clear(faults: Faults) -> Json:
-    point = None if faults.trap is None else faults.trap.name
-    return {"unmet": faults.clear(), "point": point}
+    point = faults.initial_point
+    faults.clear()
+    return {"initial_point": point}
 
 
 COMMANDS: Final[dict[str, Callable[..., Json | Awaitable[Json]]]] = {
@@ -222,7 +215,6 @@ COMMANDS: Final[dict[str, Callable[..., Json | Awaitable[Json]]]] = {
     "release": _release,
     "end": _end,
     "kill_at": _kill_at,
-    "kill_nowhere": _kill_nowhere,
     "delay_fsync": _delay_fsync,
     "fill_disk": _fill_disk,
     "advance": _advance,

@@ -9,6 +9,7 @@ from typing import Final
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
+from oncelog_server.faults.fault_register import FaultRegister
 
 UNLIMITED: Final = -1
 
@@ -86,59 +87,59 @@ Rule = Failing | Holding
 
 class RequestRules:
     """The rules in effect, in the order in which they were made. The first rule that matches a
-    request decides."""
+    request decides. `register` gives the ids, and notes the rules that have applied to a request.
+    """
 
-    def __init__(self) -> None:
-        self._rules: dict[int, Rule] = {}
-        self._next_id = 1
+    def __init__(self, register: FaultRegister) -> None:
+        self._register = register
+        self._rules: dict[str, Rule] = {}
         # The APIs with rules. All other requests pass without a look into their bytes.
         self.apis: frozenset[int] = frozenset()
 
-    def add(self, rule: Rule) -> int:
+    def add(self, rule: Rule) -> str:
         """Return the id of the new rule."""
-        number, self._next_id = self._next_id, self._next_id + 1
-        self._rules[number] = rule
+        rule_id = self._register.new_id()
+        self._rules[rule_id] = rule
         self._update()
-        return number
+        return rule_id
 
     def __len__(self) -> int:
         """Return the number of rules in effect."""
         return len(self._rules)
 
-    def __getitem__(self, number: int) -> Rule:
+    def __getitem__(self, rule_id: str) -> Rule:
         """Return the rule. Raises KeyError if it is removed."""
-        return self._rules[number]
+        return self._rules[rule_id]
 
-    def remove(self, number: int) -> bool:
-        """Remove the rule, if it is still there. A held request continues. Return False if the rule
-        has applied to no request."""
-        rule = self._rules.pop(number, None)
+    def remove(self, rule_id: str) -> None:
+        """Remove the rule, if it is still there. A held request continues."""
+        rule = self._rules.pop(rule_id, None)
         if isinstance(rule, Holding):
             rule.release(lost=False)
         self._update()
-        return rule is None or rule.is_met
 
-    def clear(self) -> list[int]:
-        """Remove all rules. Held requests continue. Return the ids of the rules that have applied
-        to no request."""
-        return [number for number in list(self._rules) if not self.remove(number)]
+    def clear(self) -> None:
+        """Remove all rules. Held requests continue."""
+        for rule_id in list(self._rules):
+            self.remove(rule_id)
 
     def apply_to(
         self, api: int, client_id: str | None, topics: Callable[[], Collection[str]]
     ) -> Rule | None:
         """Return the rule for this request, and count the request. `topics` is called only if a
         rule names a topic."""
-        for number, rule in self._rules.items():
+        for rule_id, rule in self._rules.items():
             scope = rule.scope
             if scope.api != api:
                 continue
             if not scope.includes(client_id, topics() if scope.topic is not None else ()):
                 continue
-            if isinstance(rule, Failing):
-                if rule.count():
-                    self.remove(number)
-            elif rule.arrived.is_set():
+            if isinstance(rule, Holding) and rule.is_met:
                 continue
+            if not rule.is_met:
+                self._register.note_met(rule_id)
+            if isinstance(rule, Failing) and rule.count():
+                self.remove(rule_id)
             return rule
         return None
 

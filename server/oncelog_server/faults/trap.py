@@ -16,7 +16,7 @@ class UnknownFailPoint(ValueError):
     lists all fail points."""
 
 
-def _kill_self(name: str, count: int) -> None:
+def kill_self(name: str, count: int) -> None:
     """Write a line with the fail point to stderr, and die by SIGKILL, so that nothing is flushed,
     closed or sent."""
     os.write(2, b'{"event":"fail point","point":"%s","count":%d}\n' % (name.encode(), count))
@@ -27,7 +27,7 @@ class Trap:
     """Counts how often its fail point is reached, and calls `spring` at the n-th time."""
 
     def __init__(
-        self, name: str, nth: int = 1, spring: Callable[[str, int], None] = _kill_self
+        self, name: str, nth: int = 1, spring: Callable[[str, int], None] = kill_self
     ) -> None:
         self.name = name
         self.nth = nth
@@ -35,7 +35,12 @@ class Trap:
         self._count = 0
 
     @classmethod
-    def parse(cls, text: str, source: str = "ONCELOG_FAIL_AT=") -> Trap:
+    def parse(
+        cls,
+        text: str,
+        source: str = "ONCELOG_FAIL_AT=",
+        spring: Callable[[str, int], None] = kill_self,
+    ) -> Trap:
         """Return the trap for `name` or `name:n`. `source` is the beginning of an error message.
         Raises UnknownFailPoint if the name or the count is invalid."""
         name, colon, count = text.strip().partition(":")
@@ -47,7 +52,7 @@ class Trap:
             )
         if colon and not (count.isdecimal() and int(count) > 0):
             raise UnknownFailPoint(f"{source}{text}: {count!r} is not a count of 1 or more")
-        return cls(name, int(count) if colon else 1)
+        return cls(name, int(count) if colon else 1, spring)
 
     def reached(self, name: str) -> None:
         """Count the fail point, and call `spring` if this is the n-th time."""

@@ -55,8 +55,9 @@ CLUSTER_REVISION: Final = "oncelog-cluster-revision"
 # metadata, and the directory with the data directories of the others.
 METADATA_SOCKET: Final = f"{METADATA_NAME}.sock"
 OTHER_BROKERS: Final = "brokers"
-# Oncelog's own: the socket of `--allow-faults`.
+# Oncelog's own: the socket of `--allow-faults`, and the ids of the faults that have had an effect.
 FAULTS_SOCKET: Final = ".faults.sock"
+FAULTS_MET: Final = ".faults-met"
 # Oncelog's own: the directory belongs to an import or export that has not ended.
 MIGRATION: Final = "oncelog-migration"
 

@@ -7,13 +7,13 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from oncelog.testing import FaultRefused, Faults
+from oncelog.testing import Fault, FaultRefused, Faults
 from oncelog.testing.broker import QUICK
 from oncelog.testing.wire import Closed, Wire
 from oncelog_protocol.apis import ApiKey
@@ -290,3 +290,74 @@ def test_a_stop_releases_held_requests(tmp_path: Path) -> None:
             wire.send(MetadataRequest(), 12)
             held.wait()
             assert broker.stop() == 0
+
+
+@pytest.fixture
+def restarting(tmp_path: Path) -> Iterator[tuple[Oncelog, Faults]]:
+    with Oncelog(tmp_path, QUICK, arguments=["--allow-faults"]) as broker:
+        with Wire(broker.address) as wire:
+            create(wire, "a")
+        yield broker, Faults(broker.data)
+
+
+def test_the_end_of_a_fault_of_a_killed_process_ends_no_fault_of_the_next(
+    restarting: tuple[Oncelog, Faults],
+) -> None:
+    broker, faults = restarting
+    begin: list[Callable[[], Fault]] = [
+        lambda: faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=None),
+        lambda: faults.hold("EndTxn"),
+        lambda: faults.kill_at("after-data"),
+        lambda: faults.disk_full("a-"),
+        lambda: faults.delay_fsync(1),
+    ]
+    earlier = [make() for make in begin]
+    broker.kill()
+    broker.start()
+    later = [make() for make in begin]
+    for fault in earlier:
+        fault.end()
+    assert faults.pending() == 2
+    with Wire(broker.address) as wire:
+        assert written(wire, "a") is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        later[0].end()
+        assert written(wire, "a") is ErrorCode.KAFKA_STORAGE_ERROR
+        later[3].end()
+        with pytest.raises((Closed, ConnectionResetError)):
+            written(wire, "a")
+    assert broker.wait_for_death() == -9
+
+
+def test_faults_of_a_killed_process_count_as_met_or_unmet(
+    restarting: tuple[Oncelog, Faults],
+) -> None:
+    broker, faults = restarting
+    with (
+        faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", client_id="wire"),
+        faults.fail("EndTxn", "NOT_COORDINATOR"),
+        faults.hold("Fetch"),
+        faults.kill_at("after-data"),
+    ):
+        with Wire(broker.address) as wire:
+            assert written(wire, "a") is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            with pytest.raises((Closed, ConnectionResetError)):
+                written(wire, "a")
+        assert broker.wait_for_death() == -9
+        broker.start()
+    assert sorted(faults.unmet) == ["fail('EndTxn')", "hold('Fetch')"]
+    faults.clear()
+    assert len(faults.unmet) == 2
+
+
+def test_a_fail_point_that_a_later_one_replaces_counts_as_unmet(
+    restarting: tuple[Oncelog, Faults],
+) -> None:
+    broker, faults = restarting
+    faults.kill_at("before-data:2")
+    faults.kill_at("after-data")
+    with Wire(broker.address) as wire, pytest.raises((Closed, ConnectionResetError)):
+        written(wire, "a")
+    assert broker.wait_for_death() == -9
+    broker.start()
+    faults.clear()
+    assert faults.unmet == ["kill_at('before-data:2')"]

@@ -9,6 +9,7 @@ import pytest
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.faults.fault_register import FaultRegister
 from oncelog_server.faults.request_rules import UNLIMITED, Failing, Holding, RequestRules, Scope
 
 CODE = ErrorCode.NOT_COORDINATOR
@@ -27,7 +28,7 @@ def applied(
 
 
 def test_a_rule_applies_as_often_as_it_says_and_its_api_is_watched_until_then() -> None:
-    rules = RequestRules()
+    rules = RequestRules(FaultRegister())
     rules.add(failing(2))
     assert [rules.apis, applied(rules), applied(rules), applied(rules)] == [
         {PRODUCE}, True, True, False,
@@ -36,7 +37,7 @@ def test_a_rule_applies_as_often_as_it_says_and_its_api_is_watched_until_then() 
 
 
 def test_an_unlimited_rule_applies_until_it_is_removed() -> None:
-    rules = RequestRules()
+    rules = RequestRules(FaultRegister())
     number = rules.add(failing(UNLIMITED))
     assert all(applied(rules) for _ in range(100))
     rules.remove(number)
@@ -55,19 +56,19 @@ def test_an_unlimited_rule_applies_until_it_is_removed() -> None:
     ],
 )
 def test_topic_and_client_limit_a_rule(rule: Failing, applies: bool) -> None:
-    rules = RequestRules()
+    rules = RequestRules(FaultRegister())
     rules.add(rule)
     assert applied(rules) is applies
 
 
 def test_another_api_is_not_affected() -> None:
-    rules = RequestRules()
+    rules = RequestRules(FaultRegister())
     rules.add(failing())
     assert not applied(rules, ApiKey.FETCH)
 
 
 def test_the_oldest_rule_that_fits_decides() -> None:
-    rules = RequestRules()
+    rules = RequestRules(FaultRegister())
     rules.add(failing(topic="other"))
     first, second = failing(), failing()
     rules.add(first)
@@ -83,7 +84,7 @@ def held(rules: RequestRules, rule: Holding, outcomes: list[bool]) -> None:
 
 
 def test_only_one_request_is_held_and_the_next_passes() -> None:
-    rules, outcomes = RequestRules(), list[bool]()
+    rules, outcomes = RequestRules(FaultRegister()), list[bool]()
     rule = Holding(Scope(PRODUCE, None, None), holds_response=False)
     number = rules.add(rule)
     held(rules, rule, outcomes)
@@ -97,7 +98,7 @@ def test_only_one_request_is_held_and_the_next_passes() -> None:
 
 @pytest.mark.parametrize("end", ["remove", "clear"])
 def test_a_held_request_goes_on_when_its_rule_ends(end: str) -> None:
-    rules, outcomes = RequestRules(), list[bool]()
+    rules, outcomes = RequestRules(FaultRegister()), list[bool]()
     rule = Holding(Scope(PRODUCE, None, None), holds_response=False)
     number = rules.add(rule)
     held(rules, rule, outcomes)

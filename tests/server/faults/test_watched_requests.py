@@ -7,6 +7,7 @@ import pytest
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.headers import write_request_header
 from oncelog_server.deferred import Deferred
+from oncelog_server.faults.fault_register import FaultRegister
 from oncelog_server.faults.request_rules import Holding, RequestRules, Scope
 from oncelog_server.faults.watched_requests import WatchedRequests
 from oncelog_server.requests.response import EncodedResponse, Parts
@@ -25,7 +26,7 @@ class Serving:
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_response_that_is_given_up_ends_the_held_request(lost: bool) -> None:
-    rules, serving = RequestRules(), Serving()
+    rules, serving = RequestRules(FaultRegister()), Serving()
     rule = Holding(Scope(ApiKey.METADATA, None, None), holds_response=False)
     rules.add(rule)
     requests = WatchedRequests(serving, rules, lambda: None, lambda topic_id: None)
