@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.testing import Broker
 from tests.testing.test_plugin import outcomes, run
 
 # Each test uses `oncelog_broker` without `oncelog`.
@@ -221,3 +222,69 @@ def test_has_a_closed_broker(closed, oncelog_broker):
 def test_a_fixture_may_close_the_broker_of_the_run(tmp_path: Path) -> None:
     done = run(tmp_path, CLOSED_BEFORE)
     assert outcomes(done.stdout) == {"passed": 1}, done.stdout
+
+
+# Every test needs faults, or raises an exception that only looks so.
+FAULTLESS = """
+import asyncio, pytest
+
+@pytest.fixture
+def faulty(oncelog):
+    oncelog.faults.fail("EndTxn", "NOT_COORDINATOR")
+
+def test_in_a_fixture(faulty): ...
+
+@pytest.fixture
+def ended(oncelog):
+    yield
+    oncelog.faults.clear()
+
+def test_at_the_end_of_a_fixture(ended): ...
+
+def test_in_the_test_and_at_the_end(oncelog, ended):
+    oncelog.clock.advance(minutes=1)
+
+@pytest.fixture
+def ended_too(oncelog):
+    yield
+    oncelog.faults.clear()
+
+def test_at_the_end_of_two_fixtures(ended, ended_too): ...
+
+async def test_in_a_group_of_tasks(oncelog):
+    async def advance():
+        oncelog.clock.advance(minutes=1)
+
+    async with asyncio.TaskGroup() as outer:
+        async with asyncio.TaskGroup() as inner:
+            inner.create_task(advance())
+        outer.create_task(advance())
+
+async def test_fails_in_a_group_of_tasks(oncelog):
+    async def advance():
+        oncelog.clock.advance(minutes=1)
+
+    async def fail():
+        raise ValueError("the application fails")
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(advance())
+        tasks.create_task(fail())
+
+@pytest.fixture
+def failing(oncelog):
+    yield
+    raise ValueError("the application cannot end")
+
+def test_fails_at_the_end_of_a_fixture(failing, ended): ...
+"""
+
+
+def test_a_test_that_needs_faults_skips_on_a_broker_without_faults(
+    tmp_path: Path, oncelog_broker: Broker
+) -> None:
+    address = oncelog_broker.bootstrap_servers
+    done = run(tmp_path, FAULTLESS, "--oncelog-broker", address, "--oncelog-strict")
+    found = outcomes(done.stdout)
+    # The tests that end with a skip or an error in a fixture have passed before.
+    assert found == {"passed": 3, "skipped": 5, "failed": 1, "error": 1}, done.stdout

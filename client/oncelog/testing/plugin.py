@@ -240,12 +240,13 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """Repair the broker of the session after each test, also if a fixture failed to end.
     A test may have it from a fixture with a wider scope."""
     left: list[str] = []
-    try:
-        yield
-    finally:
-        broker = item.config.stash.get(_SESSION_BROKER, None)
-        if broker is not None:
-            left = _make_whole(broker)
+    with _skips_without_faults(item):
+        try:
+            yield
+        finally:
+            broker = item.config.stash.get(_SESSION_BROKER, None)
+            if broker is not None:
+                left = _make_whole(broker)
     _report(item, left)
 
 
@@ -293,8 +294,8 @@ def _opened(namespace: Namespace) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Skip a test that needs faults if the broker has none. Refuse the session's broker to a test
-    with a broker of its own: the test would break the other one, and pass."""
+    """Refuse the session's broker to a test with a broker of its own: the test would break the
+    other one, and pass."""
     broker = item.config.stash.get(_SESSION_BROKER, None)
     if broker is not None and "oncelog_broker" in _arguments(item):
         if _has_own_broker(item):
@@ -303,10 +304,38 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
                 " oncelog_broker is the broker of all tests"
             )
         _note_log(item, broker)
+    with _skips_without_faults(item):
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    """Skip a test with a fixture that needs faults if the broker has none."""
+    with _skips_without_faults(item):
+        yield
+
+
+@contextlib.contextmanager
+def _skips_without_faults(item: pytest.Item) -> Iterator[None]:
+    """Skip a test in the block that needs faults if the broker has none. Nothing happens if the
+    test was skipped before."""
     try:
-        return (yield)
+        yield
     except Exception as error:
-        if type(error).__name__ == "NoFaults" and type(error).__module__.startswith("oncelog."):
+        reason = _missing_faults(error)
+        if reason is None:
+            raise
+        if not item.stash.get(_SKIPPED, False):
             item.stash[_SKIPPED] = True
-            pytest.skip(str(error))
-        raise
+            pytest.skip(reason)
+
+
+def _missing_faults(error: Exception) -> str | None:
+    """Return the message of a NoFaults, or of a group with no other exceptions (a TaskGroup, or the
+    ends of several fixtures). Return None for any other exception."""
+    if isinstance(error, ExceptionGroup):
+        reasons = [_missing_faults(each) for each in error.exceptions]
+        return None if None in reasons else reasons[0]
+    kind = type(error)  # an import of NoFaults would import the client
+    is_ours = kind.__name__ == "NoFaults" and kind.__module__.startswith("oncelog.")
+    return str(error) if is_ours else None
