@@ -84,3 +84,19 @@ def test_a_refused_record_is_an_error(namespace: Namespace) -> None:
         pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"),
     ):
         topic.produce(b"1")
+
+
+def test_a_topic_waits_only_for_the_markers_of_its_own_transactions(namespace: Namespace) -> None:
+    """Other users of a shared broker may have a decided transaction at each look."""
+    foreign, topic = namespace.topic("foreign"), namespace.topic("invoices")
+    billing = namespace.id("billing")
+    namespace.hang(billing, foreign)
+    topic.produce(b"1")
+    with namespace.faults.disk_full("foreign-"):  # the transaction is decided and gets no marker
+        with pytest.raises(TimeoutError):
+            namespace.fence(billing, timeout_s=1)
+        assert namespace.open_transactions() == [billing]
+        assert topic.committed(timeout_s=1) == [b"1"]
+        with pytest.raises(TimeoutError, match=rf"without their markers: \['{billing}'\]"):
+            foreign.committed(timeout_s=0.2)
+    assert foreign.aborted() == [b"hanging"]

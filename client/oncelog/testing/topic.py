@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from oncelog import Consumer, ConsumerRecord, TopicPartition
+from oncelog import Admin, Consumer, ConsumerRecord, KafkaError, TopicPartition
 from oncelog.testing.client_thread import CALL_TIMEOUT_S, ClientThread
 from oncelog_client.config import IsolationLevel
 from oncelog_client.core.arguments import number, whole_number
+from oncelog_protocol.errors import ErrorCode
 
 WAIT_S: Final = 10.0
 # A call to the broker has at least this time, also at the end of a wait.
@@ -95,17 +96,32 @@ class Topic:
             time.sleep(_PAUSE_S)
 
     def _wait_for_markers(self, deadline: float) -> None:
-        """Wait until all decided transactions have their markers. Apache Kafka writes them after
-        the response to the commit."""
+        """Wait until all decided transactions have their markers in this topic. Apache Kafka writes
+        them after the response to the commit."""
         while decided := self._thread.run(self._decided(), _left_s(deadline)):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"transactions without their markers: {decided}")
             time.sleep(_PAUSE_S)
 
     async def _decided(self) -> list[str]:
+        """Return the transactional ids with a decided transaction in this topic. The broker may
+        have other users."""
         admin = await self._thread.admin()
         listings = await admin.list_transactions(states=_DECIDED)
-        return [listing.transactional_id for listing in listings]
+        listed = [listing.transactional_id for listing in listings]
+        within = await asyncio.gather(*(self._is_decided_here(admin, each) for each in listed))
+        return [each for each, is_within in zip(listed, within, strict=True) if is_within]
+
+    async def _is_decided_here(self, admin: Admin, transactional_id: str) -> bool:
+        try:
+            described = await admin.describe_transactions([transactional_id])
+        except KafkaError as error:
+            if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise
+            return False  # the id has expired since the list
+        found = described[transactional_id]
+        topics = {partition.topic for partition in found.topic_partitions}
+        return found.state in _DECIDED and self.name in topics
 
     async def _committed(self) -> list[ConsumerRecord]:
         return await self._read("read_committed")
