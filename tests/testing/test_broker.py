@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from oncelog.testing import Broker, BrokerFailed, Namespace, Topic
 from oncelog.testing.client_thread import ClientThread
 from oncelog.testing.wire import Wire
 from oncelog_protocol.messages.metadata import MetadataRequest
-from tests.harness.waiting import wait_until
+from tests.harness.waiting import turns_until, wait_until
 
 
 def names(broker: Broker) -> list[str]:
@@ -91,6 +93,55 @@ def test_a_broker_that_cannot_start_says_why_and_leaves_nothing() -> None:
         broker.start()
     broker.close()
     assert not broker.directory.exists()
+
+
+def temporary_folders() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("oncelog-*"))
+
+
+@pytest.fixture
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests have brokers in the system's folder."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+@pytest.mark.usefixtures("own_temporary_folder")
+async def test_a_block_whose_broker_cannot_start_leaves_nothing() -> None:
+    with (
+        pytest.raises(BrokerFailed, match=r"did you mean num\.partitions"),
+        Broker({"num.partitons": 3}),
+    ):
+        pass
+    with pytest.raises(BrokerFailed, match=r"did you mean num\.partitions"):
+        async with Broker({"num.partitons": 3}):
+            pass
+    assert temporary_folders() == set()
+
+
+def test_a_block_whose_broker_cannot_start_keeps_the_folder_of_the_user(tmp_path: Path) -> None:
+    with (
+        pytest.raises(BrokerFailed, match=r"did you mean num\.partitions"),
+        Broker({"num.partitons": 3}, data=tmp_path),
+    ):
+        pass
+    assert "did you mean" in (tmp_path / "stderr").read_text()
+
+
+@pytest.mark.usefixtures("own_temporary_folder")
+async def test_a_coroutine_that_is_cancelled_during_the_start_leaves_nothing() -> None:
+    broker = Broker()
+
+    async def use() -> None:
+        async with broker:
+            await asyncio.Event().wait()
+
+    using = asyncio.create_task(use())
+    await turns_until(lambda: broker.is_running)
+    using.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await using
+    assert not broker.is_running
+    assert temporary_folders() == set()
 
 
 def test_a_thousand_tests_on_one_broker_leave_nothing_in_it() -> None:

@@ -314,6 +314,13 @@ class Broker(BrokerProcess):
             if self._is_temporary:
                 shutil.rmtree(self.directory, ignore_errors=True)
 
+    def __enter__(self) -> Self:
+        try:
+            return super().__enter__()
+        except BaseException:
+            self.close()  # the message of BrokerFailed has the end of the log
+            raise
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -323,7 +330,14 @@ class Broker(BrokerProcess):
         self.close()
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self.start)
+        starting = asyncio.create_task(asyncio.to_thread(self.start))
+        try:
+            await asyncio.shield(starting)
+        except BaseException:
+            # A thread cannot be cancelled: the process may start after the cancellation.
+            await asyncio.gather(starting, return_exceptions=True)
+            await asyncio.to_thread(self.close)
+            raise
         return self
 
     async def __aexit__(
