@@ -94,8 +94,10 @@ class Faults:
         fault_id = self.register.new_id()
 
         def spring(name: str, count: int) -> None:
-            self.register.note_met(fault_id)
-            kill_self(name, count)
+            try:
+                self.register.note_met(fault_id)
+            finally:
+                kill_self(name, count)
 
         self.trap = Trap.parse(point, "fail point ", spring)
         return self._replace("trap", fault_id, self._remove_trap)

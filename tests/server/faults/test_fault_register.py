@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from oncelog_server.faults import faults as module
 from oncelog_server.faults.fault_register import FaultRegister
 from oncelog_server.faults.faults import Faults
 
@@ -29,6 +31,22 @@ def test_the_notes_of_an_earlier_process_stay(tmp_path: Path) -> None:
             register.note_met(fault_id)
     assert (tmp_path / "met").read_text().splitlines() == noted
     assert stat.S_IMODE((tmp_path / "met").stat().st_mode) == 0o600
+
+
+def test_the_broker_dies_at_its_fail_point_also_if_this_cannot_be_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[tuple[str, int]] = []
+    monkeypatch.setattr(module, "kill_self", lambda name, count: killed.append((name, count)))
+    faults = Faults()
+    (folder := tmp_path / "data").mkdir()
+    faults.register.keep_in(folder / "met")
+    shutil.rmtree(folder)
+    faults.set_trap("after-data")
+    assert faults.trap is not None
+    with pytest.raises(FileNotFoundError):
+        faults.trap.reached("after-data")
+    assert killed == [("after-data", 1)]
 
 
 def states(faults: Faults) -> tuple[object, ...]:
