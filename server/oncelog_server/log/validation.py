@@ -90,6 +90,7 @@ class BatchRules:
             yield from self._examine(records, header, now_ms)
             if self._records.concern(header):
                 records = yield from self._records.convert(records, header, now_ms)
+                self._check_size(len(records))
         except AppendError as error:
             return PreparedBatch(self, header, records, error)
         return PreparedBatch(self, read_header(records), records)
@@ -140,10 +141,12 @@ class BatchRules:
         bytes to append: `records` itself, or a copy with another compression.
 
         LogAppendTime is patched in place. Raises InvalidRecords, or AppendError with
-        INVALID_RECORD.
+        INVALID_RECORD, MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE: with another compression the
+        batch has another size (UnifiedLog.append).
         """
         if self._records.concern(header):
             records = at_its_end(self._records.convert(records, header, now_ms))
+            self._check_size(len(records))
             header = read_header(records)
         return self._stamp(records, now_ms, header)
 

@@ -164,3 +164,28 @@ def test_a_refused_batch_lists_no_more_records_than_a_response_may_have() -> Non
     assert isinstance(error, InvalidRecords)
     assert error.code is ErrorCode.INVALID_RECORD
     assert error.errors == ()
+
+
+@pytest.mark.parametrize(
+    ("limit", "code"),
+    [
+        ("max_message_bytes", ErrorCode.MESSAGE_TOO_LARGE),
+        ("segment_bytes", ErrorCode.RECORD_LIST_TOO_LARGE),
+    ],
+)
+@pytest.mark.parametrize("in_steps", [False, True])
+def test_the_size_limits_count_the_batch_that_is_stored(
+    limit: str, code: ErrorCode, in_steps: bool
+) -> None:
+    """`compression.type` gives the batch another size (UnifiedLog.append)."""
+    config = replace(DEFAULT, compression_type="uncompressed", **{limit: 10_000})
+    driver = Driver(config)
+    records = [NewRecord(NOW_MS, b"k", bytes(1_000))] * LARGE
+    data = build_batch(records, compression=Compression.ZSTD)
+    assert len(data) < 10_000
+    with pytest.raises(AppendError) as refused:
+        driver.log.append(
+            data, 0, driver.now_ms, prepared=prepared(driver, data) if in_steps else None
+        )
+    assert refused.value.code is code
+    assert stored(driver) == b""
