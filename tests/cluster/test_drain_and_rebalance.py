@@ -238,6 +238,16 @@ def test_an_interrupted_drain_continues_is_seen_and_can_be_cancelled(
     assert "oncelog cluster drain 3 --execute" in said
     assert admin.list_partition_reassignments().keys() >= places
 
+    again = subprocess.Popen(
+        [*call[:-1], "2", "--bootstrap-server", cluster.address],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    second = dict.fromkeys(rates, "2")
+    wait_until(lambda: second.items() <= throttles(admin, "t").items(), "the second rate", CALL_S)
+    again.send_signal(signal.SIGINT)
+    assert again.wait(CALL_S) == 130
+
     command_line = CommandLine(cluster.address)
 
     def is_stalled() -> bool:

@@ -268,12 +268,14 @@ class Admin(BrokerAdmin, TransactionAdmin):
 
     @needs("DESCRIBE_CONFIGS")
     async def describe_configs(
-        self, resources: Iterable[ConfigResource]
+        self, resources: Iterable[ConfigResource], *, names: Iterable[str] | None = None
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """Return all settings of topics, brokers or groups, by name."""
+        """Return all settings of topics, brokers or groups, by name. With `names`, return only
+        these, without their documentation."""
         from oncelog_client.admin import configs
 
-        return await configs.describe_configs(self._cluster, resources, self._timeout_ms)
+        chosen = None if names is None else list(names)
+        return await configs.describe_configs(self._cluster, resources, chosen, self._timeout_ms)
 
     @needs("ALTER_CONFIGS")
     async def alter_configs(

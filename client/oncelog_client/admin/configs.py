@@ -37,7 +37,10 @@ _OF_ONE_BROKER: Final = frozenset({ResourceType.BROKER, ResourceType.BROKER_LOGG
 
 
 async def describe_configs(
-    cluster: Cluster, resources: Iterable[ConfigResource], timeout_ms: int
+    cluster: Cluster,
+    resources: Iterable[ConfigResource],
+    names: list[str] | None,
+    timeout_ms: int,
 ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
     described: dict[ConfigResource, dict[str, ConfigEntry]] = {}
     deadline_ms = monotonic_ms() + timeout_ms
@@ -49,12 +52,12 @@ async def describe_configs(
                 DescribeConfigsResource(
                     resource_type=resource.type,
                     resource_name=resource.name,
-                    configuration_keys=None,
+                    configuration_keys=names,
                 )
                 for resource in wanted
             ],
             include_synonyms=True,
-            include_documentation=True,
+            include_documentation=names is None,
         )
 
         async def attempt(

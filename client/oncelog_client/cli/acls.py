@@ -175,11 +175,16 @@ def remove(
 ) -> None:
     """Remove the rules that all the options match. A name must be exactly that of the rule."""
     patterns = resources(given, _pattern_type(prefixed))
+    if prefixed and (every or given["cluster"]):
+        raise click.UsageError("--prefixed is for the rules of names, not for --all or --cluster")
     if every == bool(patterns or principals):
         raise click.UsageError("a resource or --principal is needed, or --all for every rule")
     check_operations(patterns, operations)
     kind = AclPermissionType.ANY if permission is None else PERMISSIONS[permission]
-    chosen = [AclBindingFilter(*pattern) for pattern in patterns] or [AclBindingFilter()]
+    named = PatternType.PREFIXED if prefixed else PatternType.ANY
+    chosen = [AclBindingFilter(*pattern) for pattern in patterns] or [
+        AclBindingFilter(pattern_type=named)
+    ]
     wanted = [OPERATIONS[name] for name in operations]
     filters = [
         row._replace(principal=name, host=host, operation=operation, permission_type=kind)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from oncelog_client.core.replica_layout import Move
 from oncelog_client.errors import KafkaError
 from oncelog_client.values import Node, PartitionInfo, TopicPartition
 from oncelog_protocol.errors import ErrorCode
@@ -43,6 +44,19 @@ class ClusterState(NamedTuple):
     def planned_replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
         """Return the replicas of each partition after the moves in progress."""
         return {place: self._planned(place, info) for place, info in self.partitions.items()}
+
+    def moves_in_progress(self) -> list[Move]:
+        """Return the moves that have begun and not ended."""
+        planned = self.planned_replicas()
+        return [
+            Move(
+                place,
+                tuple(broker for broker in moving.replicas if broker not in moving.adding_replicas),
+                planned[place],
+            )
+            for place, moving in self.moving.items()
+            if place in planned
+        ]
 
     def _planned(self, place: TopicPartition, info: PartitionInfo) -> tuple[int, ...]:
         move = self.moving.get(place)

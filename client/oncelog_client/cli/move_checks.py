@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from oncelog_client.cli.cluster_state import ClusterState, replicas_on
 from oncelog_client.cli.findings import NOTICE, PROBLEM, Row, row_of
+from oncelog_client.cli.topic_settings import topic_settings
 from oncelog_client.core.move_throttles import RATES, REPLICAS, throttles_all
 from oncelog_client.values import TopicPartition
 
@@ -99,21 +100,17 @@ async def _throttled(admin: Admin, state: ClusterState) -> tuple[list[str], list
     an operator has set them on purpose."""
     from oncelog_client.admin import ConfigResource, ConfigSource, ResourceType
 
-    topics = sorted({place.topic for place in state.partitions})
-    described = await admin.describe_configs(
-        [ConfigResource(ResourceType.BROKER, str(broker)) for broker in sorted(state.alive)]
-        + [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    )
-    of_brokers, of_topics = [], []
-    for resource, entries in described.items():
-        if resource.type is ResourceType.BROKER:
-            of_brokers += [
-                f"broker {resource.name}: {name}={entries[name].value}"
-                for name in RATES
-                if name in entries and entries[name].source is ConfigSource.DYNAMIC_BROKER_CONFIG
-            ]
-            continue
-        values = [entries[name].value or "" for name in REPLICAS if name in entries]
-        if any(value and not throttles_all(value) for value in values):
-            of_topics.append(f"topic {resource.name}")
+    brokers = [ConfigResource(ResourceType.BROKER, str(broker)) for broker in sorted(state.alive)]
+    of_brokers = [
+        f"broker {resource.name}: {name}={entries[name].value}"
+        for resource, entries in (await admin.describe_configs(brokers, names=RATES)).items()
+        for name in RATES
+        if name in entries and entries[name].source is ConfigSource.DYNAMIC_BROKER_CONFIG
+    ]
+    topics = {place.topic for place in state.partitions}
+    of_topics = [
+        f"topic {topic}"
+        for topic, entries in (await topic_settings(admin, topics, REPLICAS)).items()
+        if any(entry.value and not throttles_all(entry.value) for entry in entries.values())
+    ]
     return of_brokers, of_topics

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from oncelog_client.cli.cluster_state import AT_ONCE, ClusterState, replicas_on
+from oncelog_client.cli.cluster_state import ClusterState, replicas_on
 from oncelog_client.cli.findings import PROBLEM, Row, row_of
 from oncelog_client.cli.offline_partitions import OFFLINE, sentence
 from oncelog_client.cli.quantities import count_text, duration_text
-from oncelog_client.errors import KafkaError
+from oncelog_client.cli.topic_settings import topic_settings
 from oncelog_client.values import TopicPartition
-from oncelog_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin
@@ -52,28 +51,10 @@ def lacking(state: ClusterState) -> list[TopicPartition]:
 async def min_isrs(admin: Admin, topics: set[str]) -> dict[str, int]:
     """Return `min.insync.replicas` of the topics. Topics that are deleted meanwhile are left
     out."""
-    names = sorted(topics)
-    found: dict[str, int] = {}
-    for start in range(0, len(names), AT_ONCE):
-        found |= await _min_isrs(admin, set(names[start : start + AT_ONCE]))
-    return found
-
-
-async def _min_isrs(admin: Admin, topics: set[str]) -> dict[str, int]:
-    from oncelog_client.admin import ConfigResource, ResourceType
-
-    try:
-        described = await admin.describe_configs(
-            ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(topics)
-        )
-    except KafkaError as error:
-        left = topics & (await admin.list_topics(list_internal=True)).keys()
-        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or left == topics:
-            raise
-        return await _min_isrs(admin, left) if left else {}
+    described = await topic_settings(admin, topics, [MIN_ISR])
     return {
-        resource.name: int(entries[MIN_ISR].value or 1) if MIN_ISR in entries else 1
-        for resource, entries in described.items()
+        topic: int(entries[MIN_ISR].value or 1) if MIN_ISR in entries else 1
+        for topic, entries in described.items()
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -107,8 +108,9 @@ async def carry_out(admin: Admin, plan: Plan, state: ClusterState, throttle: int
             f"interrupted; moves that have begun continue. To wait for them: {plan.resume}"
             " --execute; to cancel them: --cancel"
         )
+        throttled = _to_throttle(plan, state)
         if throttle is not None:
-            await set_throttle(admin, plan.moves, throttle, state.alive)
+            await set_throttle(admin, throttled, throttle, state.alive)
         for start in range(0, len(plan.moves), AT_ONCE):
             part = plan.moves[start : start + AT_ONCE]
             # If a partition's number of replicas has changed since the plan was made, the broker
@@ -118,7 +120,7 @@ async def carry_out(admin: Admin, plan: Plan, state: ClusterState, throttle: int
             )
         places = {move.place for move in plan.moves} | set(plan.in_progress)
         await _all_moved(admin, places, stop)
-        has_rates = throttle is not None and any(move.added for move in plan.moves)
+        has_rates = throttle is not None and any(move.added for move in throttled)
         await remove_leftovers(admin, has_rates=has_rates)
         await _check(admin, plan.moves, stop)
         elected = {move.place: move.new[0] for move in plan.moves} | dict(plan.to_elect)
@@ -126,6 +128,21 @@ async def carry_out(admin: Admin, plan: Plan, state: ClusterState, throttle: int
         await _elect(
             admin, {place: broker for place, broker in elected.items() if broker in alive}, stop
         )
+
+
+def _to_throttle(plan: Plan, state: ClusterState) -> list[Move]:
+    """Return the moves of the plan, and moves that have begun: those of an interrupted command, and
+    others of the same topics, because the list of a topic's throttled replicas is written as a
+    whole (as kafka-reassign-partitions --execute does)."""
+    planned = {move.place for move in plan.moves}
+    topics = {place.topic for place in planned}
+    begun = [
+        move
+        for move in state.moves_in_progress()
+        if move.place not in planned
+        and (move.place in plan.in_progress or move.place.topic in topics)
+    ]
+    return [*plan.moves, *begun]
 
 
 async def cancel(admin: Admin, places: Collection[TopicPartition]) -> bool:
@@ -214,19 +231,38 @@ async def _check(admin: Admin, moves: Iterable[Move], stop: Stop) -> None:
 
 
 async def _elect(admin: Admin, wanted: Mapping[TopicPartition, int], stop: Stop) -> None:
-    """Elect these leaders. Raises Failed for partitions that another broker still leads."""
+    """Elect these leaders. Raises Failed for partitions that another broker still leads, when no
+    leader has been elected for SETTLE_MS: the controller elects many leaders in several steps."""
     from oncelog_client.admin import ElectionType
 
-    ends_ms = monotonic_ms() + SETTLE_MS
+    fewest, ends_ms = len(wanted) + 1, 0.0
+    requests: Counter[TopicPartition] = Counter()
+    errors: dict[TopicPartition, KafkaError | None] = {}
     while left := await _with_other_leaders(admin, wanted):
-        if monotonic_ms() > ends_ms:
+        if len(left) < fewest:
+            fewest, ends_ms = len(left), monotonic_ms() + SETTLE_MS
+        elif monotonic_ms() > ends_ms:
             raise Failed(
-                f"{count_text(len(left), 'partition')} kept another leader, because the preferred"
-                f" one is not in sync: {_names(left)}. The controller elects it later"
+                f"{count_text(len(left), 'partition')} kept another leader"
+                f"{_reason(errors.get(place) for place in left)}: {_names(left)}. The controller"
+                " elects the preferred one later"
             )
-        # Errors of single partitions are ignored: they are temporary, or lead to the failure above.
-        await admin.elect_leaders(ElectionType.PREFERRED, left[:AT_ONCE])
+        # Partitions that cannot be elected must not keep the others from a request.
+        part = sorted(left, key=requests.__getitem__)[:AT_ONCE]
+        requests.update(part)
+        errors |= await admin.elect_leaders(ElectionType.PREFERRED, part)
         await _pause(stop)
+
+
+def _reason(errors: Iterable[KafkaError | None]) -> str:
+    """Return the most frequent reason for which a broker refused to elect a leader."""
+    codes = Counter(error.code for error in errors if error is not None)
+    if not codes:
+        return ""
+    ((code, _),) = codes.most_common(1)
+    if code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE:
+        return ", because the preferred one is not in sync"
+    return f" ({code.name})"
 
 
 async def _with_other_leaders(

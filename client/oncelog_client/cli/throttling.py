@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from oncelog_client.cli.topic_settings import topic_settings
 from oncelog_client.core.move_throttles import (
     RATES,
     REPLICAS,
@@ -71,16 +72,7 @@ async def remove_throttle(
 
 async def _replicas(admin: Admin, topics: Collection[str]) -> dict[str, dict[str, str]]:
     """Return the throttled replicas of topics, by topic and setting."""
-    from oncelog_client.admin import ConfigResource, ResourceType
-
-    if not topics:
-        return {}
-    described = await admin.describe_configs(
-        [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(topics)]
-    )
     return {
-        resource.name: {
-            name: (entries[name].value or "") if name in entries else "" for name in REPLICAS
-        }
-        for resource, entries in described.items()
+        topic: {name: (entries[name].value or "") if name in entries else "" for name in REPLICAS}
+        for topic, entries in (await topic_settings(admin, topics, REPLICAS)).items()
     }

@@ -10,11 +10,13 @@ from typing import Any, Final, TypeVar
 import click
 
 from oncelog_client.admin import Admin
+from oncelog_client.cli.cluster_state import sizes_of_partitions
 from oncelog_client.cli.commands import ToolGroup
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.internal_topics import refuse_internal
 from oncelog_client.cli.names import NAME
+from oncelog_client.cli.new_topics import create_missing
 from oncelog_client.cli.offset_ranges import NOTATION, Position, parse_position, resolve
 from oncelog_client.cli.options import (
     connection_options,
@@ -130,13 +132,14 @@ def create(
     settings = dict(map(split_config, configs))
 
     async def call(admin: Admin) -> list[tuple[str, str]]:
-        existing = set(await admin.list_topics(list_internal=True)) if if_not_exists else set()
         new = [
             NewTopic(name, partitions or -1, replicas or -1, settings)
             for name in dict.fromkeys(topics)
-            if name not in existing
         ]
-        if new:
+        existing: set[str] = set()
+        if if_not_exists:
+            existing = await create_missing(admin, new)
+        else:
             await admin.create_topics(new)
         return [(name, "existed" if name in existing else "created") for name in topics]
 
@@ -162,16 +165,11 @@ async def _described(
     admin: Admin, topics: tuple[str, ...], wanted: frozenset[int] | None
 ) -> list[tuple[Any, ...]]:
     infos = await _partitions(admin, topics, wanted)
-    ends, directories = await asyncio.gather(
+    brokers = {broker for info in infos.values() for broker in info.replicas}
+    ends, sizes = await asyncio.gather(
         _ends(admin, [place for place, info in infos.items() if info.leader is not None]),
-        admin.describe_log_dirs(),
+        sizes_of_partitions(admin, brokers),
     )
-    sizes = {
-        place: replica.size_bytes
-        for found in directories.values()
-        for directory in found
-        for place, replica in directory.replicas.items()
-    }
     return [
         (
             *(place.topic, place.partition, info.leader, list(info.replicas)),

@@ -11,6 +11,7 @@ from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Missing
 from oncelog_client.cli.names import INT16_MAX, INT32_MAX, NAME
+from oncelog_client.cli.new_topics import create_missing
 from oncelog_client.cli.options import (
     connection_options,
     exactly_one,
@@ -20,6 +21,7 @@ from oncelog_client.cli.options import (
 from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.partition_filters import FILTERS, Replication
 from oncelog_client.cli.topic_lookup import TopicNames
+from oncelog_client.cli.topic_settings import topic_settings
 from oncelog_client.values import PartitionInfo
 
 # A verb imports from `oncelog_client.admin` inside of its function, so that `--list` is quick.
@@ -137,25 +139,24 @@ async def _create(admin: Admin, *, topic: Sequence[str], output: str, **flags: A
         )
         for name in topic
     ]
+    existing: set[str] = set()
     if flags["if_not_exists"]:
-        existing = set(await admin.list_topics())
-        new = [topic for topic in new if topic.name not in existing]
-    if new:
+        existing = await create_missing(admin, new)
+    elif new:
         await admin.create_topics(new)
-    _show_changed([topic.name for topic in new], "created", output)
+    created = [topic.name for topic in new if topic.name not in existing]
+    _show_changed(created, "created", output)
 
 
 async def _describe(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:
-    from oncelog_client.admin import ConfigResource, ResourceType
-
     names = await _existing(admin, topic, flags["if_exists"], flags["exclude_internal"])
     described = await admin.describe_topics(names) if names else {}
-    resources = {name: ConfigResource(ResourceType.TOPIC, name) for name in names}
-    settings = await admin.describe_configs(resources.values()) if names else {}
+    settings = await topic_settings(admin, names)
     rows = [
         row
         for name in names
-        for row in _partition_rows(described[name], settings[resources[name]], flags["filters"])
+        if name in settings  # deleted meanwhile
+        for row in _partition_rows(described[name], settings[name], flags["filters"])
     ]
     empty = "no such partitions" if flags["filters"] else "no topics"
     show(PARTITION_COLUMNS, rows, output=output, empty=empty)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from oncelog_client.core.topic_surplus import TopicSurplus
 from oncelog_client.values import TopicPartition
 
 # The brokers of a partition. The first one is the preferred leader.
@@ -52,6 +53,7 @@ class ReplicaLayout:
         self._sizes = sizes or {}
         # By broker and topic, the partitions with a replica there. The dict is a set with an order.
         self._on: dict[int, dict[str, dict[TopicPartition, None]]] = {}
+        self._surplus = TopicSurplus(self.count_of)
         self._led: dict[int, dict[TopicPartition, None]] = {}
         self.counts: Counter[int] = Counter()
         for place, replicas in self.old.items():
@@ -65,15 +67,17 @@ class ReplicaLayout:
 
     def assign(self, place: TopicPartition, replicas: Assignment) -> None:
         """Give a partition these replicas."""
-        for broker in self.new[place]:
+        before = self.new[place]
+        for broker in before:
             of_topic = self._on[broker][place.topic]
             del of_topic[place]
             if not of_topic:
                 del self._on[broker][place.topic]
             self.counts[broker] -= 1
-        del self._led[self.new[place][0]][place]
+        del self._led[before[0]][place]
         self.new[place] = replicas
         self._add(place, replicas)
+        self._surplus.changed(place.topic, {*before} ^ {*replicas})
 
     def replace(self, place: TopicPartition, source: int, target: int) -> None:
         """Move a replica from one broker to another. The replica keeps its place in the order."""
@@ -128,14 +132,11 @@ class ReplicaLayout:
         preferred, so that each topic is spread too. In this topic, the smallest partition is
         preferred."""
         topics = self._on.get(source, {})
-        surplus = {topic: len(topics[topic]) - self.count_of(target, topic) for topic in topics}
-        for topic in sorted(topics, key=lambda topic: (-surplus[topic], topic)):
-            found = [
-                place
-                for place in topics[topic]
-                if place not in without and self.may_replace(place, source, target)
-            ]
-            if found:
+        for topic in self._surplus.ranked(source, target, topics):
+            able = [place for place in topics[topic] if self.may_replace(place, source, target)]
+            if not able:
+                self._surplus.stick(topic, source, target)
+            elif found := [place for place in able if place not in without]:
                 return min(found, key=lambda place: (self.size(place), place))
         return None
 

@@ -58,6 +58,23 @@ def answer(command_line: CommandLine, *question: str) -> Any:
     return found
 
 
+def test_only_prefixed_rules_of_a_principal_are_removed(
+    authorizing: CommandLine, name: str
+) -> None:
+    carol = f"User:c-{name}"
+    to_read = ("--operation", "read", "--topic", name)
+    authorizing.text("acls", "add", "--allow", carol, *to_read, "--prefixed")
+    authorizing.text("acls", "add", "--deny", carol, *to_read)
+    by_name = ("acls", "list", "--principal", carol)
+    authorizing.settled(lambda rows: len(rows) == 2, *by_name)
+    removed = authorizing.json("acls", "remove", "--principal", carol, "--prefixed")
+    assert removed == [{**row(name, "READ", carol, pattern="PREFIXED"), "result": "removed"}]
+    left = row(name, "READ", carol, permission="DENY")
+    authorizing.settled(lambda rows: rows == [left], *by_name)
+    for other in ("--all", "--cluster"):
+        assert authorizing.call("acls", "remove", other, "--prefixed").exit_code == 2
+
+
 def test_rules_are_added_listed_and_removed(authorizing: CommandLine, name: str) -> None:
     alice, bob = f"User:a-{name}", f"User:b-{name}"
     both = ("--operation", "read", "--operation", "describe-configs")

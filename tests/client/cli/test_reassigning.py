@@ -16,6 +16,7 @@ from oncelog_client.admin import (
     ConfigResource,
     ConfigSource,
     ElectionType,
+    PartitionReassignment,
     ResourceType,
     TopicDescription,
     TopicListing,
@@ -104,13 +105,14 @@ class Brokers:
         self.after_moves()
 
     async def describe_configs(
-        self, resources: Iterable[ConfigResource]
+        self, resources: Iterable[ConfigResource], *, names: Sequence[str]
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         source = ConfigSource.DYNAMIC_TOPIC_CONFIG
         return {
             resource: {
                 name: ConfigEntry(name, value, source)
                 for name, value in self.settings.get(resource, {}).items()
+                if name in names
             }
             for resource in resources
         }
@@ -130,11 +132,12 @@ class Brokers:
 
     async def elect_leaders(
         self, election_type: ElectionType, places: Iterable[TopicPartition]
-    ) -> None:
+    ) -> dict[TopicPartition, KafkaError | None]:
         assert election_type is ElectionType.PREFERRED
         for place in places:
             if self.replicas[place][0] in self.alive:
                 self.leaders[place] = self.replicas[place][0]
+        return dict.fromkeys(places)
 
     def throttles(self) -> dict[str, dict[str, str]]:
         """Return the settings of topics, and of brokers that are alive."""
@@ -190,12 +193,67 @@ def test_a_broker_that_stops_before_the_election_is_no_failure() -> None:
 def test_a_leader_that_is_not_elected_is_named() -> None:
     brokers = Brokers({A: [1, 2]})
 
-    async def refused(election_type: ElectionType, places: Iterable[TopicPartition]) -> None:
-        """Elect no leader, because the replica is not in sync."""
+    code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+
+    async def refused(
+        election_type: ElectionType, places: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        return {place: KafkaError("", code) for place in places}
 
     brokers.elect_leaders = refused  # type: ignore[method-assign]
-    with pytest.raises(Failed, match=r"1 partition kept another leader.*t-0"):
+    not_in_sync = "leader, because the preferred one is not in sync: t-0"
+    with pytest.raises(Failed, match=rf"1 partition kept another {not_in_sync}"):
         carried_out(brokers, Move(A, (1, 2), (2, 1)))
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(Failed, match=r"another leader \(CLUSTER_AUTHORIZATION_FAILED\): t-0"):
+        carried_out(brokers, Move(A, (1, 2), (2, 1)))
+
+
+def test_all_leaders_are_elected_although_each_step_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The controller elects a few leaders at a time. The first partitions, which cannot be elected,
+    keep no other from a request."""
+    monkeypatch.setattr(reassigning, "AT_ONCE", 3)
+    every = [TopicPartition("t", number) for number in range(12)]
+    brokers = Brokers({place: [2, 1] for place in every})
+    brokers.leaders = dict.fromkeys(every, 1)
+    late: set[TopicPartition] = set(every[:3])
+
+    async def elect_one(
+        election_type: ElectionType, places: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        await asyncio.sleep(0.05)
+        chosen = [place for place in places if place not in late][:1]
+        brokers.leaders.update(dict.fromkeys(chosen, 2))
+        if all(brokers.leaders[place] == 2 for place in every[3:]):
+            late.clear()
+        return dict.fromkeys(places)
+
+    brokers.elect_leaders = elect_one  # type: ignore[method-assign]
+    plan = Plan((), (), dict.fromkeys(every, 2), "")
+    asyncio.run(carry_out(cast(Admin, brokers), plan, brokers.state(), None))
+    assert set(brokers.leaders.values()) == {2}
+
+
+def test_a_throttle_is_also_for_the_moves_that_have_begun() -> None:
+    """A second plan must not remove the throttle of moves that an earlier one has begun."""
+    brokers = Brokers({A: [1, 2, 3], B: [1, 2]})
+    begun = brokers.state()._replace(moving={A: PartitionReassignment((1, 2, 3), (3,), (1,))})
+    brokers.moving = {A: (2, 3)}
+    during: list[dict[str, dict[str, str]]] = []
+    brokers.after_moves = lambda: during.append(
+        {name: dict(settings) for name, settings in brokers.throttles().items()}
+    )
+    for moves, resumed, replicas in (
+        ((), (A,), ("0:1,0:2", "0:3")),
+        ((Move(B, (1, 2), (3, 2)),), (), ("1:1,1:2,0:1,0:2", "1:3,0:3")),
+    ):
+        brokers.moving = {A: (2, 3)}
+        plan = Plan(moves, resumed, {}, "")
+        asyncio.run(carry_out(cast(Admin, brokers), plan, begun, THROTTLE))
+        assert during.pop()["t"] == dict(zip(REPLICAS, replicas, strict=True))
+        assert brokers.throttles() == {}
 
 
 def test_rates_are_removed_although_the_topic_was_deleted_during_the_move() -> None:
