@@ -16,6 +16,7 @@ from oncelog_server.storage.layout import (
     CLEANER_CHECKPOINT,
     LOG_START_CHECKPOINT,
     LOG_SUFFIX,
+    OTHER_BROKERS,
     RECOVERY_POINT_CHECKPOINT,
     is_deleted_directory,
     parse_partition_directory,
@@ -48,18 +49,36 @@ class NothingThere(Exception):
     """The folder holds no log. The message names the expected files."""
 
 
-def look(files: Files, path: str) -> FoundPartitions:
-    """Return the partitions at `path`, which is a data directory or the folder of one partition.
+def look(files: Files, path: str) -> list[FoundPartitions]:
+    """Return the partitions at `path`, which is a data directory or the folder of one partition. A
+    data directory may have those of other brokers of its machine inside.
 
-    Raises NothingThere if there is no partition, StorageError if the folder cannot be read.
+    Raises NothingThere if there is no partition, StorageError if a folder cannot be read.
     """
     path = path.rstrip("/") or "/"
     names = files.list(path)
     if any(_is_log(name) for name in names):
         root, _, name = path.rpartition("/")
-        return FoundPartitions(
-            root or ".", [PartitionFolder(path, parse_partition_directory(name))], []
+        folder = PartitionFolder(path, parse_partition_directory(name))
+        return [FoundPartitions(root or ".", [folder], [])]
+    roots = [path]
+    if OTHER_BROKERS in names:
+        others = f"{path}/{OTHER_BROKERS}"
+        numbers = sorted((name for name in files.list(others) if name.isdecimal()), key=int)
+        roots += [f"{others}/{number}" for number in numbers]
+    places = [_partitions(files, root) for root in roots]
+    found = [place for place in places if place.partitions or place.set_aside]
+    if not found:
+        raise NothingThere(
+            f"{path} holds no log: neither segments (00000000000000000000.log) nor folders of"
+            " partitions (topic-0)"
         )
+    return found
+
+
+def _partitions(files: Files, path: str) -> FoundPartitions:
+    """Return the partitions in the data directory of a broker. Raises StorageError."""
+    names = files.list(path)
     found, set_aside = [], []
     for name in names:
         parsed = parse_partition_directory(name)
@@ -67,11 +86,6 @@ def look(files: Files, path: str) -> FoundPartitions:
             set_aside.append(f"{path}/{name}")
         elif parsed is not None:
             found.append(PartitionFolder(f"{path}/{name}", parsed))
-    if not found and not set_aside:
-        raise NothingThere(
-            f"{path} holds no log: neither segments (00000000000000000000.log) nor folders of"
-            " partitions (topic-0)"
-        )
     return FoundPartitions(
         path, sorted(found, key=lambda folder: folder.name or ("", 0)), set_aside
     )

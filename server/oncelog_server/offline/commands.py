@@ -119,6 +119,8 @@ def dump(paths: tuple[str, ...], file_list: str | None, **flags: Any) -> None:
 def verify_(directory: str, *, output: str) -> None:
     """Check a data directory, or the folder of one partition.
 
+    With `serve --brokers`, the folders of all brokers are checked.
+
     Looks for gaps between segments, empty and orphaned files, wrong CRCs and offsets, and valid
     batches after damaged bytes. Compares indexes, aborted transactions, producer snapshots and
     leader epochs with the log. The exit code is 0 if there is no problem, else 1. Advice is printed
@@ -127,21 +129,23 @@ def verify_(directory: str, *, output: str) -> None:
     files, totals = ReadOnlyFiles(), CheckTotals()
     as_json, advised = output == "json", set[str]()
     with _reported():
-        place = look(files, _named(directory))
-        running = place.root is not None and is_in_use(place.root)
-        for finding in verify(files, place, running=running, totals=totals):
-            totals.count(finding)
-            if as_json:
-                click.echo(_finding_json(finding))
-                continue
-            click.echo(_finding_text(finding))
-            if finding.to_do not in advised:
-                click.echo(f"    {finding.to_do}")
-            advised.add(finding.to_do)
+        places = look(files, _named(directory))
+        used = {place.root for place in places if place.root is not None and is_in_use(place.root)}
+        for place in places:
+            running = place.root in used
+            for finding in verify(files, place, running=running, totals=totals):
+                totals.count(finding)
+                if as_json:
+                    click.echo(_finding_json(finding))
+                    continue
+                click.echo(_finding_text(finding))
+                if finding.to_do not in advised:
+                    click.echo(f"    {finding.to_do}")
+                advised.add(finding.to_do)
     if as_json:
-        click.echo(_json({"checked": vars(totals), "running": running}))
+        click.echo(_json({"checked": vars(totals), "running": bool(used)}))
     else:
-        where = " (a broker is running on it)" if running else ""
+        where = " (a broker is running on it)" if used else ""
         click.echo(
             f"{totals.partitions:,} partitions, {totals.segments:,} segments, {totals.batches:,}"
             f" batches, {totals.bytes:,} bytes checked{where}:"
@@ -176,7 +180,9 @@ class Dumper:
         if self._as_kafka or not os.path.isdir(path):
             self._file(path)
             return
-        folders = look(self._files, _named(path)).partitions
+        folders = [
+            folder for place in look(self._files, _named(path)) for folder in place.partitions
+        ]
         empty = sum(self._folder(folder, skips_empty=len(folders) > 1) for folder in folders)
         if empty:
             click.echo(f"Not shown: {_count(empty, 'segment')} without records")

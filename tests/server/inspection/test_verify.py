@@ -160,6 +160,26 @@ def test_one_partition_is_checked_by_its_folder(data: Path) -> None:
     assert verify(data / f"{TOPIC}-0").checked["partitions"] == 1
 
 
+def test_the_folders_of_other_brokers_of_the_machine_are_checked_and_dumped(
+    data: Path, tmp_path: Path
+) -> None:
+    """`serve --brokers` has the directories of the other brokers inside that of the first one."""
+    alone = verify(data).checked["partitions"]
+    machine = tmp_path / "machine"
+    shutil.copytree(data, machine)
+    second = machine / "brokers" / "2"
+    shutil.copytree(data, second)
+    (machine / "brokers" / "3").mkdir()
+    assert verify(machine).problems == []
+    assert verify(machine).checked["partitions"] == 2 * alone
+    log, _ = flip_in_the_middle(second)
+    assert str(log) in {problem["path"] for problem in verify(machine).problems}
+    dumped = CliRunner().invoke(logs, ["dump", str(machine)])
+    assert f"Dumping {log}" in dumped.output
+    shutil.rmtree(machine / f"{TOPIC}-0")
+    assert f"Dumping {log}" in CliRunner().invoke(logs, ["dump", str(machine)]).output
+
+
 async def write_compacted(address: str) -> None:
     """Write a few keys repeatedly, in transactions. Every third transaction is aborted."""
     config = {
