@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -61,11 +61,28 @@ _UNFINISHED: Final = frozenset(
 
 class _Place(Enum):
     HERE = "here"
-    # The topic was deleted, or the image assigns the partition to other brokers.
+    # The image assigns the partition to other brokers.
     ELSEWHERE = "elsewhere"
+    DELETED = "deleted"
     UNKNOWN = "unknown"
     # The directory is no partition, although its name looks like one.
     NOTHING = "nothing"
+
+
+# The reasons to put a directory aside, as the log event shows them.
+_REASONS: Final = {
+    _Place.DELETED: "the topic was deleted",
+    _Place.ELSEWHERE: "the metadata assigns the partition to other brokers",
+    _Place.UNKNOWN: "the metadata does not have the partition, and no record of its deletion",
+}
+
+
+class Stray(NamedTuple):
+    """A directory to put aside, with the reason for the operator."""
+
+    name: str
+    partition: TopicPartition
+    reason: str
 
 
 class Folders(msgspec.Struct):
@@ -80,11 +97,19 @@ class Folders(msgspec.Struct):
 
     leaving: list[str] = msgspec.field(default_factory=list)
     unfinished: list[str] = msgspec.field(default_factory=list)
-    strays: list[tuple[str, TopicPartition]] = msgspec.field(default_factory=list)
+    strays: list[Stray] = msgspec.field(default_factory=list)
     unknown: list[str] = msgspec.field(default_factory=list)
     remembered: set[bytes] = msgspec.field(default_factory=set)
     # Directories with the image's topic id in their partition.metadata.
     checked: set[str] = msgspec.field(default_factory=set)
+
+    def take_unknown_as_strays(self) -> None:
+        """Make strays of the directories that the store does not know."""
+        for name in self.unknown:
+            partition = parse_partition_directory(name)
+            if partition is not None:
+                self.strays.append(Stray(name, partition, _REASONS[_Place.UNKNOWN]))
+        self.unknown = []
 
 
 def look_at_folders(files: Files, image: ClusterImage, broker_id: int) -> Folders:
@@ -101,8 +126,8 @@ def look_at_folders(files: Files, image: ClusterImage, broker_id: int) -> Folder
                 found.remembered.add(topic_id)
         elif (partition := parse_partition_directory(name)) is not None:
             place = _place(files, name, partition, image, broker_id, found)
-            if place is _Place.ELSEWHERE:
-                found.strays.append((name, partition))
+            if place in (_Place.DELETED, _Place.ELSEWHERE):
+                found.strays.append(Stray(name, partition, _REASONS[place]))
             elif place is _Place.UNKNOWN:
                 found.unknown.append(name)
     return found
@@ -110,16 +135,16 @@ def look_at_folders(files: Files, image: ClusterImage, broker_id: int) -> Folder
 
 def put_strays_aside(
     files: Files, folders: Folders, new_uuid: Callable[[], bytes]
-) -> list[tuple[str, str]]:
-    """Put the strays aside. Return (old name, new name) of each. Raises StorageError.
+) -> list[tuple[Stray, str]]:
+    """Put the strays aside. Return each with its new name. Raises StorageError.
 
     Unfinished checkpoints and the directories of interrupted deletions are deleted.
     """
     moved = []
-    for name, partition in folders.strays:
-        aside = stray_directory(*partition, new_uuid())
-        files.rename(name, aside)
-        moved.append((name, aside))
+    for stray in folders.strays:
+        aside = stray_directory(*stray.partition, new_uuid())
+        files.rename(stray.name, aside)
+        moved.append((stray, aside))
     leaving = list(folders.leaving)
     for name in list(folders.unfinished):
         # The file is renamed first, because the next checkpoint may be written before the deletion.
@@ -160,7 +185,7 @@ def _place(
     if topic_id not in image.deletions:
         return _Place.UNKNOWN
     found.remembered.add(topic_id)
-    return _Place.ELSEWHERE
+    return _Place.DELETED
 
 
 def is_of_topic(files: Files, directory: str, topic_id: bytes) -> bool:

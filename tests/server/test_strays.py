@@ -32,7 +32,31 @@ def delete(cluster: Cluster, name: str) -> None:
 
 def moved(files: MemoryFiles, image: ClusterImage, broker_id: int = 1) -> list[tuple[str, str]]:
     folders = look_at_folders(files, image, broker_id)
-    return put_strays_aside(files, folders, lambda: UNIQUE)
+    return [
+        (stray.name, aside) for stray, aside in put_strays_aside(files, folders, lambda: UNIQUE)
+    ]
+
+
+def test_each_stray_has_its_reason() -> None:
+    """Only a record of the deletion shows that a topic was deleted."""
+    cluster = Cluster((1, 2))
+    gone = cluster.create("gone")
+    delete(cluster, "gone")
+    elsewhere = cluster.create("elsewhere", 1, 1)
+    files = MemoryFiles()
+    directory(files, "gone-0", gone)
+    directory(files, "elsewhere-0", elsewhere)
+    directory(files, "unknown-0", b"n" * 16)
+    (leader,) = cluster.image.topics["elsewhere"].partitions[0].replicas
+    folders = look_at_folders(files, cluster.image, 3 - leader)
+    folders.take_unknown_as_strays()
+    assert folders.unknown == []
+    reasons = {stray.name: stray.reason for stray in folders.strays}
+    assert reasons == {
+        "gone-0": "the topic was deleted",
+        "elsewhere-0": "the metadata assigns the partition to other brokers",
+        "unknown-0": "the metadata does not have the partition, and no record of its deletion",
+    }
 
 
 def test_partitions_of_a_deleted_topic_are_put_aside_and_the_others_stay() -> None:

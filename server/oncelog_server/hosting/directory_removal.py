@@ -57,8 +57,8 @@ class DirectoryRemoval:
 
     def put_strays_aside(self, folders: Folders) -> None:
         """Rename the strays (`strays.py`) at the start. They stay on disk. Raises StorageError."""
-        for name, aside in put_strays_aside(self._files, folders, self._new_uuid):
-            log.warning("partition of a deleted topic put aside", directory=name, now=aside)
+        for stray, aside in put_strays_aside(self._files, folders, self._new_uuid):
+            log.warning("partition put aside", directory=stray.name, now=aside, reason=stray.reason)
 
     def remove(self, name: TopicPartition, topic_id: bytes, partition: Partition | None) -> None:
         """Rename the directory of a partition, open or not, if it is of this topic."""

@@ -23,7 +23,6 @@ from oncelog_server.metadata.store_wait import StoreWait
 from oncelog_server.storage.layout import (
     META_PROPERTIES,
     METADATA_FILE,
-    parse_partition_directory,
 )
 from oncelog_server.strays import Folders, look_at_folders
 
@@ -187,11 +186,7 @@ class StartChecks:
         if folders.unknown and self._is_elsewhere:
             if image.restored_at > self._seen_revision().restored_at:
                 raise ValueError(self._unknown_after_restoration(folders.unknown))
-            for name in folders.unknown:
-                partition = parse_partition_directory(name)
-                if partition is not None:
-                    folders.strays.append((name, partition))
-            folders.unknown = []
+            folders.take_unknown_as_strays()
         if folders.unknown:
             raise self.older([f"it does not contain {name}" for name in folders.unknown])
         return folders
