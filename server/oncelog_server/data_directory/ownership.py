@@ -21,6 +21,7 @@ from oncelog_server.storage.layout import (
     METADATA_FILE,
     METADATA_NAME,
     MIGRATION,
+    OTHER_BROKERS,
     TXN_INDEX_CHECKPOINT,
     parse_partition_directory,
     parse_segment_file,
@@ -103,6 +104,8 @@ def _owner(path: Path, names: Collection[str]) -> Owner:
         return Owner.ONCELOG
     if CLOSED_LOGS_CHECKPOINT in names or any(name.startswith(METADATA_NAME) for name in names):
         return Owner.LOST
+    if OTHER_BROKERS in names and _has_other_brokers(path / OTHER_BROKERS):
+        return Owner.LOST
     if KAFKA_BOOTSTRAP in names or any(name.startswith(KAFKA_METADATA_LOG) for name in names):
         return Owner.FOREIGN
     if META_PROPERTIES in names and _is_our_properties(path / META_PROPERTIES):
@@ -113,6 +116,14 @@ def _owner(path: Path, names: Collection[str]) -> Owner:
     if META_PROPERTIES in names or not any(_has_segments(path / name) for name in partitions):
         return Owner.FOREIGN
     return Owner.UNKNOWN
+
+
+def _has_other_brokers(folder: Path) -> bool:
+    """Return True if the folder has data directories of other brokers of this machine."""
+    try:
+        return any((folder / name / CLUSTER_REVISION).is_file() for name in os.listdir(folder))
+    except OSError:
+        return False
 
 
 def _has_segments(folder: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,10 @@ from oncelog_server.metadata.founding import NEW_LEVELS, random_uuid
 from oncelog_server.salvage.backup import BackupFailed, back_up
 from oncelog_server.salvage.changes import PlannedChanges
 from oncelog_server.salvage.command_options import data_option, verbose_option, yes_option
+from oncelog_server.salvage.metadata_place import check_metadata_is_here
+from oncelog_server.salvage.other_brokers import check_others, other_directories, survey_others
 from oncelog_server.salvage.planning.evidence import FolderFacts
+from oncelog_server.salvage.planning.machine import OtherBroker
 from oncelog_server.salvage.planning.plan import Plan, Planner
 from oncelog_server.salvage.shown import count, fail, show_lines, show_unchanged, size_of
 from oncelog_server.salvage.sources import Found, find
@@ -48,35 +52,35 @@ def storage() -> None:
 def recover(data: Path, yes: bool, verbose: bool) -> None:
     """Rebuild the metadata of a stopped broker from the folders of its partitions.
 
-    Topics, ids, partitions, leader epochs and the next producer id are read from the folders.
-    Settings are read from the store or its text copy, if one of them is left. Folders that were put
-    aside (-stray) become partitions again. No data is deleted: a replaced store, text copy or
-    meta.properties is kept as *.before.1, and so on.
+    Topics, ids, partitions, leader epochs and the next producer id are read from the folders, with
+    `serve --brokers` from those of all brokers. Settings are read from the store or its text copy,
+    if one of them is left. Folders that were put aside (-stray) become partitions again. No data is
+    deleted: a replaced store, text copy or meta.properties is kept as *.before.1, and so on.
     """
     path = data.absolute()
-    directory = DataDirectory(str(path))
     try:
-        _check(path)
-        if yes:
-            directory.take()
-        found = find(path)
-        facts = folder_facts(path)
-        plan = _plan(found, facts)
-        is_right = found.store == plan.snapshot
-        if is_right and not plan.moves and not plan.relabelled and found.meta is not None:
-            _show(found, plan, facts, verbose, is_done=False)
-            click.echo(_nothing_to_do(plan))
-            return
-        _show(found, plan, facts, verbose, is_done=yes)
-        if not yes:
-            show_unchanged(f"oncelog storage recover --data {data}")
-            return
-        PlannedChanges(path).make(plan, store_is_right=is_right)
-        click.echo(f"\nDone. Start the broker on {path}.")
-    except (DirectoryInUse, OSError, StorageError) as error:
+        with ExitStack() as locks:
+            _check(path)
+            if yes:
+                _lock(path, locks)
+            found = find(path)
+            others = survey_others(path, found.notes)
+            facts = folder_facts(path)
+            plan = _plan(found, facts, others)
+            is_right = found.store == plan.snapshot
+            has_ids = found.meta is not None and all(other.meta is not None for other in others)
+            is_done = is_right and not plan.moves and not plan.relabelled and has_ids
+            folders = len(facts) + sum(len(other.folders) for other in others)
+            _show(found, plan, folders, verbose, is_done=yes and not is_done)
+            if is_done:
+                click.echo(_nothing_to_do(plan))
+            elif not yes:
+                show_unchanged(f"oncelog storage recover --data {data}")
+            else:
+                PlannedChanges(path).make(plan, store_is_right=is_right)
+                click.echo(f"\nDone. Start the broker on {path}.")
+    except (DirectoryInUse, OSError, StorageError, ValueError) as error:
         fail(str(error))
-    finally:
-        directory.release()
 
 
 @storage.command(epilog=BACKUP_EXAMPLES, short_help="Copy the metadata to a new folder.")
@@ -89,8 +93,9 @@ def backup(destination: Path, data: Path) -> None:
     records of topics.
     """
     try:
+        check_metadata_is_here(data.absolute(), "`oncelog cluster export` writes it to a file")
         snapshot = back_up(data.absolute(), destination)
-    except (BackupFailed, OSError) as error:
+    except (BackupFailed, OSError, ValueError) as error:
         fail(str(error))
     topics = sum(entry.key.startswith(records.TOPICS) for entry in snapshot.entries)
     click.echo(
@@ -107,10 +112,21 @@ def _check(path: Path) -> None:
         fail(f"{path} is empty: there is nothing to recover, and a broker can start on it")
     if owner in (Owner.FOREIGN, Owner.MIGRATING):
         fail(refusal_of(path))
+    check_metadata_is_here(path, "`oncelog cluster recover` rebuilds it")
     check_stopped(path)
+    check_others(path)
 
 
-def _plan(found: Found, facts: Sequence[FolderFacts]) -> Plan:
+def _lock(path: Path, locks: ExitStack) -> None:
+    """Lock the directory, and those of the other brokers of this machine. Raises DirectoryInUse and
+    OSError."""
+    for place in (path, *other_directories(path).values()):
+        directory = DataDirectory(str(place))
+        directory.take()
+        locks.callback(directory.release)
+
+
+def _plan(found: Found, facts: Sequence[FolderFacts], others: Sequence[OtherBroker]) -> Plan:
     planner = Planner(
         facts,
         found.known,
@@ -118,14 +134,13 @@ def _plan(found: Found, facts: Sequence[FolderFacts]) -> Plan:
         features=NEW_LEVELS,
         new_uuid=random_uuid,
         settings=Settings(),
+        others=others,
     )
     return planner.plan()
 
 
-def _show(
-    found: Found, plan: Plan, facts: Sequence[FolderFacts], verbose: bool, *, is_done: bool
-) -> None:
-    show_lines("Found", [*found.notes, f"{count(len(facts), 'folder')} of partitions"], verbose)
+def _show(found: Found, plan: Plan, folders: int, verbose: bool, *, is_done: bool) -> None:
+    show_lines("Found", [*found.notes, f"{count(folders, 'folder')} of partitions"], verbose)
     plans = [size_of(entry.key for entry in plan.snapshot.entries), *plan.notes]
     if found.meta is None:
         plans.append(f"meta.properties is written: {_shown(plan, is_done=is_done)}")

@@ -57,7 +57,7 @@ def find(path: Path) -> Found:
             f"the metadata is taken from {known.source}, revision {known.snapshot.revision}"
         )
     is_last = store is not None and known is not None and store == known.snapshot
-    return Found(store if is_last else None, known, _meta(path, notes), notes)
+    return Found(store if is_last else None, known, meta_properties(path, notes), notes)
 
 
 def _store(path: Path, notes: list[str]) -> tuple[Snapshot | None, Snapshot | None]:
@@ -126,7 +126,8 @@ def _copy(path: Path, notes: list[str]) -> tuple[Snapshot | None, bool]:
     return snapshot, is_whole
 
 
-def _meta(path: Path, notes: list[str]) -> MetaProperties | None:
+def meta_properties(path: Path, notes: list[str]) -> MetaProperties | None:
+    """Return meta.properties. Without a readable one, add a note and return None."""
     try:
         return decode_meta((path / META_PROPERTIES).read_bytes())
     except FileNotFoundError:

@@ -6,7 +6,6 @@ from the newest remaining records. Producer ids and leader epochs only increase.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -27,48 +26,63 @@ from oncelog_server.cluster.records import (
 from oncelog_server.cluster.store import Entry, Snapshot
 from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.log.checkpoints import MetaProperties
+from oncelog_server.salvage.planning.chosen_folders import ChosenFolders
 from oncelog_server.salvage.planning.evidence import FolderFacts
 from oncelog_server.salvage.planning.hashes import uses_absolute_hash
 from oncelog_server.salvage.planning.known import Known, KnownRecords
 from oncelog_server.salvage.planning.log_survey import NONE
 from oncelog_server.salvage.planning.lost_metadata import (
     KEEP_EVERYTHING,
+    SKIPPED_EPOCHS,
     first_signs,
     following_producer_id,
     newest_epoch,
     newest_producer_id,
 )
+from oncelog_server.salvage.planning.machine import Machine, OtherBroker, directory_of
+from oncelog_server.salvage.planning.registrations import (
+    known_registrations,
+    renewed_registrations,
+)
+from oncelog_server.salvage.planning.restored_partition import Replica, restored_partition
 from oncelog_server.settings.model import Settings
-from oncelog_server.storage.layout import partition_directory, stray_directory
 
 
 class Plan(msgspec.Struct):
-    """The changes of a data directory.
+    """The changes of a data directory, and of the directories of other brokers inside it.
 
-    `moves` are renames of folders (old name, new name). `relabelled` are folders that get another
-    topic id. `notes` are sentences for the operator. `left` are folders that stay as they are, with
-    the reason. `draws_cluster_id` says that the cluster's id is lost. Each plan then has another
+    `metas` are the meta.properties of each broker by the path of its directory, "" for the first
+    broker. `moves` are renames of folders (old path, new path). `relabelled` are folders that get
+    another topic id. `notes` are sentences for the operator. `left` are folders that stay as they
+    are, with the reason. `stray_directories` are the directories with a stray that becomes a
+    partition. `draws_cluster_id` says that the cluster's id is lost. Each plan then has another
     random id.
     """
 
     cluster_id: str
-    meta: MetaProperties
+    metas: dict[str, MetaProperties]
     snapshot: Snapshot
     moves: list[tuple[str, str]]
     relabelled: dict[str, bytes]
     notes: list[str]
     left: list[tuple[str, str]]
-    takes_strays: bool = False
+    stray_directories: set[str]
     draws_cluster_id: bool = False
     # Number of partitions in the metadata without a folder.
     without_folder: int = 0
+
+    @property
+    def meta(self) -> MetaProperties:
+        """The meta.properties of the first broker."""
+        return self.metas[""]
 
 
 class Planner:
     """Makes the plan. Call `plan` only once.
 
-    `known` is None if no records are left. `new_uuid` returns random ids. `features` are the
-    feature levels of a new cluster.
+    `known` is None if no records are left. `meta` is the meta.properties of the first broker.
+    `new_uuid` returns random ids. `features` are the feature levels of a new cluster. `others` are
+    the other brokers of this machine. Raises Uncertain if they are not of one cluster.
     """
 
     def __init__(
@@ -80,8 +94,10 @@ class Planner:
         features: Mapping[str, int],
         new_uuid: Callable[[], bytes],
         settings: Settings,
+        others: Sequence[OtherBroker] = (),
     ) -> None:
-        self._folders = folders
+        self._machine = Machine(meta, others)
+        self._folders = [*folders, *(facts for other in others for facts in other.folders)]
         self._known = known
         self._meta = meta
         self._features = features
@@ -89,30 +105,30 @@ class Planner:
         self._settings = settings
         self._old = KnownRecords(known)
         self._notes: list[str] = [f"record {key} cannot be read" for key in self._old.unreadable]
-        self._left: list[tuple[str, str]] = []
-        self._moves: list[tuple[str, str]] = []
-        self._relabelled: dict[str, bytes] = {}
-        self._takes_strays = False
         self._without_folder = 0
         self._node_id = self._find_node_id()
-        # The planned topics: name -> (id, folders by partition).
-        self._topics: dict[str, tuple[bytes, dict[int, FolderFacts]]] = {}
+        # The node id of each directory.
+        self._ids = self._machine.node_ids(self._node_id)
+        self._chosen = ChosenFolders(self._folders, self._old, new_uuid)
+        self._notes += self._chosen.notes
+        self._topics = self._chosen.topics
         self._is_last = known is not None and known.is_last
+        # The revision below the changed records.
+        self._floor = 0
 
     def plan(self) -> Plan:
-        draws_cluster_id = self._meta is None and self._old.cluster is None
-        for name, folders in self._by_topic().items():
-            self._choose(name, folders)
+        draws_cluster_id = self._machine.cluster_id is None and self._old.cluster is None
+        metas = self._metas()
         self._note_age()
+        known = None if self._known is None else self._known.snapshot
+        revision = 0 if known is None else known.revision
+        self._floor = revision
+        if self._machine.others:
+            self._floor = self._machine.floor(known, is_last=self._is_last)
+        fresh = self._floor + 1
         entries = dict(self._old.others)
-        revision = 0 if self._known is None else self._known.snapshot.revision
-        fresh = revision + 1
-        values = self._values()
-        kept = (
-            {}
-            if self._known is None
-            else {entry.key: entry for entry in self._known.snapshot.entries}
-        )
+        values = self._values(metas)
+        kept = {} if known is None else {entry.key: entry for entry in known.entries}
         for key, value in values.items():
             before = kept.get(key)
             if before is not None and before.value == value:
@@ -124,107 +140,22 @@ class Planner:
         snapshot = Snapshot(
             fresh if changed else revision, tuple(entries[key] for key in sorted(entries))
         )
-        cluster_id = self._cluster_id
-        meta = self._meta or MetaProperties(
-            cluster_id, self._node_id, uuid_to_string(self._new_uuid())
-        )
         return Plan(
-            cluster_id,
-            meta,
+            self._cluster.id,
+            metas,
             snapshot,
-            self._moves,
-            self._relabelled,
+            self._chosen.moves,
+            self._chosen.relabelled,
             self._notes,
-            self._left,
-            self._takes_strays,
+            self._chosen.left,
+            self._chosen.stray_directories,
             draws_cluster_id,
             self._without_folder,
         )
 
-    # --- the folders of each topic
-
-    def _by_topic(self) -> dict[str, list[FolderFacts]]:
-        names = {uuid_from_string(record.id): name for name, record in self._old.topics.items()}
-        names |= {topic_id: deletion.name for topic_id, deletion in self._old.deletions.items()}
-        found: dict[str, list[FolderFacts]] = defaultdict(list)
-        for facts in sorted(self._folders, key=lambda facts: (facts.is_stray, facts.folder)):
-            name = facts.topic
-            if facts.is_stray and facts.topic_id in names:
-                name = names[facts.topic_id]  # the folder's name may have been cut
-            if facts.topic_id in self._old.deletions:
-                self._left.append((facts.folder, f"topic {name} was deleted"))
-            else:
-                found[name].append(facts)
-        return found
-
-    def _choose(self, name: str, folders: list[FolderFacts]) -> None:
-        """Choose the id of the topic among the ids in its folders, and assign its folders."""
-        known = self._old.topics.get(name)
-        known_id = None if known is None else uuid_from_string(known.id)
-        groups: dict[bytes, list[FolderFacts]] = defaultdict(list)
-        without: list[FolderFacts] = []
-        for facts in folders:
-            if facts.topic_id is None:
-                without.append(facts)
-            else:
-                groups[facts.topic_id].append(facts)
-
-        def rank(topic_id: bytes) -> tuple[bool, bool, int]:
-            live = sum(group.log_bytes for group in groups[topic_id] if not group.is_stray)
-            total = sum(group.log_bytes for group in groups[topic_id])
-            return live > 0, topic_id == known_id and total > 0, total
-
-        chosen = max(groups, key=rank) if groups else known_id or self._new_uuid()
-        taken: dict[int, FolderFacts] = {}
-        for facts in sorted(
-            [*groups[chosen], *without], key=lambda facts: (facts.is_stray, -facts.log_bytes)
-        ):
-            self._take(name, chosen, facts, taken)
-        for topic_id, others in groups.items():
-            if topic_id != chosen:
-                self._put_off(name, chosen, others, taken)
-        self._topics[name] = chosen, taken
-        for partition, facts in taken.items():
-            directory = partition_directory(name, partition)
-            if facts.folder != directory:
-                self._takes_strays = True
-                self._moves.append((facts.folder, directory))
-                self._notes.append(f"{facts.folder} becomes {directory} again")
-
-    def _take(
-        self, name: str, topic_id: bytes, facts: FolderFacts, taken: dict[int, FolderFacts]
-    ) -> None:
-        if facts.partition in taken:
-            self._left.append((facts.folder, f"{name}-{facts.partition} is there already"))
-            return
-        taken[facts.partition] = facts
-        if facts.topic_id != topic_id:
-            self._relabelled[partition_directory(name, facts.partition)] = topic_id
-
-    def _put_off(
-        self, name: str, chosen: bytes, others: list[FolderFacts], taken: dict[int, FolderFacts]
-    ) -> None:
-        """Decide about folders with another topic id.
-
-        Stray folders stay as they are. Another folder is taken if it has records and its partition
-        has no folder yet: its topic id must be damaged. The other folders are moved aside.
-        """
-        for facts in others:
-            if facts.is_stray:
-                self._left.append((facts.folder, f"another topic has the name {name} now"))
-            elif facts.log_bytes and facts.partition not in taken:
-                taken[facts.partition] = facts
-                self._relabelled[facts.folder] = chosen
-                self._notes.append(f"{facts.folder} gets the topic id of the other partitions")
-            else:
-                assert facts.topic_id is not None
-                aside = stray_directory(name, facts.partition, self._new_uuid())
-                self._moves.insert(0, (facts.folder, aside))
-                self._notes.append(f"{facts.folder} becomes {aside}: it belongs to another topic")
-
     # --- the records
 
-    def _values(self) -> dict[str, bytes]:
+    def _values(self, metas: Mapping[str, MetaProperties]) -> dict[str, bytes]:
         values: dict[str, Any] = {records.CLUSTER: self._cluster}
         if records.FEATURES not in self._old.others:
             values[records.FEATURES] = FeaturesRecord(dict(self._features))
@@ -232,7 +163,22 @@ class Planner:
         values[records.PRODUCER_IDS] = ProducerIdsRecord(self._next_producer_id())
         for name in sorted(self._old.topics.keys() | self._topics.keys()):
             self._topic_values(name, values)
-        return {key: records.encode(value) for key, value in values.items()}
+        written = {key: records.encode(value) for key, value in values.items()}
+        if self._machine.others and not self._is_last:
+            written |= self._registrations(metas)
+        return written
+
+    def _registrations(self, metas: Mapping[str, MetaProperties]) -> dict[str, bytes]:
+        """Return the registrations of all brokers, which then prove that they have every record of
+        their folders."""
+        known: dict[str, bytes] = {}
+        for key, entry in self._old.others.items():
+            try:
+                known |= known_registrations([entry])
+            except ValueError:
+                self._notes.append(f"record {key} cannot be read")
+        ids = {self._ids[path]: meta.directory_id for path, meta in metas.items()}
+        return renewed_registrations(known, ids, self._floor)
 
     def _topic_values(self, name: str, values: dict[str, Any]) -> None:
         old = self._old.topics.get(name)
@@ -247,6 +193,7 @@ class Planner:
         if old is not None:
             count = max(count, old.partitions) if same else count or old.partitions
         missing = [number for number in range(count) if number not in folders]
+        missing = self._without_missing_brokers(name, id_text, missing)
         if missing:
             self._without_folder += len(missing)
             plural = "" if len(missing) == 1 else "s"
@@ -267,12 +214,54 @@ class Planner:
             self._notes.append(f"topic {name} gets {count} partitions instead of {old.partitions}")
         for number in range(count):
             before = self._old.partitions.get((id_text, number))
-            epoch = self._epoch(before, folders.get(number))
-            me = (self._node_id,)
-            record = before or PartitionRecord(me, me, self._node_id, epoch)
-            if record.leader_epoch != epoch:
-                record = msgspec.structs.replace(record, leader_epoch=epoch)
+            record = self._partition(before, folders.get(number, []))
             values[records.partition_key(id_text, number)] = record
+
+    def _without_missing_brokers(self, name: str, id_text: str, missing: list[int]) -> list[int]:
+        """Return the partitions of `missing` that come back empty. Add a note about those that only
+        brokers without a directory have: they are offline until these directories are back."""
+        if not self._machine.others:
+            return missing
+        empty = []
+        for number in missing:
+            before = self._old.partitions.get((id_text, number))
+            if before is None or self._is_here(before):
+                empty.append(number)
+            else:
+                self._notes.append(
+                    f"no folder for partition {number} of {name}: it is on broker "
+                    f"{', '.join(map(str, before.replicas))}, which has no directory here"
+                )
+        return empty
+
+    def _is_here(self, record: PartitionRecord) -> bool:
+        """Return True if a broker with a directory is a replica, or if there is no replica."""
+        return not record.replicas or bool({*record.replicas}.intersection(self._ids.values()))
+
+    def _partition(
+        self, before: PartitionRecord | None, folders: Sequence[FolderFacts]
+    ) -> PartitionRecord:
+        """Return the record of a partition. The brokers with its folders are its replicas."""
+        epoch = self._epoch(before, folders)
+        if self._machine.others and not self._is_last:
+            on_disk = [Replica(self._ids[directory_of(f.folder)], f) for f in folders]
+            if not on_disk and before is not None and not self._is_here(before):
+                return msgspec.structs.replace(before, leader_epoch=epoch)
+            if before is not None and on_disk and not self._has_replica(before, folders):
+                before = None  # it has moved since
+            given = self._ids.values()
+            return restored_partition(
+                before, on_disk, given, leader_epoch=epoch, broker_epoch=self._floor
+            )
+        me = (self._node_id,)
+        record = before or PartitionRecord(me, me, self._node_id, epoch)
+        if record.leader_epoch != epoch:
+            record = msgspec.structs.replace(record, leader_epoch=epoch)
+        return record
+
+    def _has_replica(self, record: PartitionRecord, folders: Sequence[FolderFacts]) -> bool:
+        """Return True if one of the folders is that of a replica."""
+        return any(self._ids[directory_of(facts.folder)] in record.replicas for facts in folders)
 
     def _settings_of(self, name: str) -> dict[str, str]:
         if is_internal(name):
@@ -283,24 +272,28 @@ class Planner:
             "(retention.ms=-1, retention.bytes=-1) until other values are set"
         )
         _, folders = self._topics[name]
-        if any(folder.is_compacted for folder in folders.values()):
+        if any(facts.is_compacted for found in folders.values() for facts in found):
             self._notes.append(
                 f"topic {name}: its log was compacted; set cleanup.policy=compact again. Its other "
                 "settings have their defaults now"
             )
         return dict(KEEP_EVERYTHING)
 
-    def _epoch(self, before: PartitionRecord | None, facts: FolderFacts | None) -> int:
+    def _epoch(self, before: PartitionRecord | None, folders: Sequence[FolderFacts]) -> int:
         """Return the leader epoch of a partition.
 
-        If the newest metadata is lost, the epoch is the highest of all partitions. Each start
-        raised all epochs, but only a few logs have a batch of the new epoch.
+        If the newest metadata is lost, the epoch is the highest of all partitions. Each start of
+        the only broker raised all epochs, but only a few logs have a batch of the new epoch. With
+        several brokers, epochs were raised for some partitions only, so more are skipped.
         """
         epoch = max(
             0 if before is None else before.leader_epoch,
-            NONE if facts is None else facts.leader_epoch,
+            max((facts.leader_epoch for facts in folders), default=NONE),
         )
-        return epoch if self._is_last else max(epoch, self._newest_epoch)
+        if self._is_last:
+            return epoch
+        skipped = SKIPPED_EPOCHS if self._machine.others else 0
+        return max(epoch, self._newest_epoch + skipped)
 
     @cached_property
     def _newest_epoch(self) -> int:
@@ -316,18 +309,22 @@ class Planner:
     def _note_age(self) -> None:
         """Check if the folders are newer than the metadata records. If so, the newest metadata is
         lost: add a note, and set `_is_last` to False."""
-        newer: list[str] = []
+        known = None if self._known is None else self._known.snapshot
+        newer = self._machine.signs_of_later_revisions(known)
         newest_id = newest_producer_id(self._folders)
         if newest_id >= self._old.next_producer_id:
             newer.append(f"producer id {newest_id}")
         for name, (topic_id, folders) in self._topics.items():
             id_text = uuid_to_string(topic_id)
-            for number, facts in folders.items():
+            for number, found in folders.items():
                 before = self._old.partitions.get((id_text, number))
+                epoch = max(facts.leader_epoch for facts in found)
                 if before is None:
                     newer.append(f"partition {name}-{number}")
-                elif before.leader_epoch < facts.leader_epoch:
-                    newer.append(f"leader epoch {facts.leader_epoch} of {name}-{number}")
+                elif before.leader_epoch < epoch:
+                    newer.append(f"leader epoch {epoch} of {name}-{number}")
+                elif self._machine.others and not self._has_replica(before, found):
+                    newer.append(f"{found[0].folder}, which has moved")
         if newer and self._is_last:
             self._notes.append(
                 f"the records are older than the folders, which have {first_signs(newer)}"
@@ -336,27 +333,29 @@ class Planner:
 
     # --- the cluster
 
-    @property
-    def _cluster_id(self) -> str:
-        if self._meta is not None:
-            return self._meta.cluster_id
-        return self._cluster.id
-
     @cached_property
     def _cluster(self) -> ClusterRecord:
         """The record of the cluster. If it is lost, the ids in the coordinators' folders show which
         hash the cluster uses."""
         old = self._old.cluster
+        cluster_id = self._machine.cluster_id
         if old is None:
-            drawn = "" if self._meta is not None else uuid_to_string(self._new_uuid())
+            drawn = "" if cluster_id is not None else uuid_to_string(self._new_uuid())
             old = ClusterRecord(drawn, absolute_hash=uses_absolute_hash(self._folders))
-        if self._meta is None:
-            return old
-        return msgspec.structs.replace(old, id=self._meta.cluster_id)
+        return old if cluster_id is None else msgspec.structs.replace(old, id=cluster_id)
+
+    def _metas(self) -> dict[str, MetaProperties]:
+        """Return the meta.properties of each directory. A lost one gets a new directory id."""
+        found = {"": self._meta, **{other.directory: other.meta for other in self._machine.others}}
+        return {
+            path: meta
+            or MetaProperties(self._cluster.id, self._ids[path], uuid_to_string(self._new_uuid()))
+            for path, meta in found.items()
+        }
 
     def _find_node_id(self) -> int:
-        if self._meta is not None:
-            return self._meta.node_id
+        if (found := self._machine.first_id) is not None:
+            return found
         replicas = [
             partition.replicas[0]
             for partition in self._old.partitions.values()

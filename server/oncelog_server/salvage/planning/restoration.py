@@ -18,7 +18,6 @@ from oncelog_server.cluster.records import (
     FeaturesRecord,
     PartitionRecord,
     ProducerIdsRecord,
-    RegistrationRecord,
     TopicRecord,
 )
 from oncelog_server.cluster.store import Put, Snapshot
@@ -36,6 +35,10 @@ from oncelog_server.salvage.planning.lost_metadata import (
 )
 from oncelog_server.salvage.planning.metadata_age import MetadataAge
 from oncelog_server.salvage.planning.missing_folders import brokers_without_folders
+from oncelog_server.salvage.planning.registrations import (
+    known_registrations,
+    renewed_registrations,
+)
 from oncelog_server.salvage.planning.restored_partition import restored_partition
 from oncelog_server.salvage.planning.restored_topics import RestoredTopic, RestoredTopics
 
@@ -59,7 +62,7 @@ def restored_export(known: Known) -> Restoration:
     """Return the metadata of an export as it is. Raises Uncertain if a record is damaged."""
     old = KnownRecords.whole(known)
     assert old.cluster is not None
-    writes = _others(old) | _registrations(known.snapshot)
+    writes = _others(old) | known_registrations(known.snapshot.entries)
     for entry in known.snapshot.entries:
         if entry.key.startswith((records.TOPICS, records.PARTITIONS, records.PRODUCER_IDS)):
             writes.setdefault(entry.key, entry.value)
@@ -74,18 +77,6 @@ def _others(old: KnownRecords) -> dict[str, bytes]:
         for key, entry in old.others.items()
         if key != records.RESTORED and not key.startswith(records.REGISTRATIONS)
     }
-
-
-def _registrations(snapshot: Snapshot) -> dict[str, bytes]:
-    """Return the registrations. Each gets its broker epoch as a value, because it gets another
-    revision: with this epoch, a broker proves that it still has its records."""
-    found = {}
-    for entry in snapshot.entries:
-        if entry.key.startswith(records.REGISTRATIONS):
-            record = records.decode(RegistrationRecord, entry.value)
-            epoch = record.broker_epoch or entry.mod_revision
-            found[entry.key] = records.encode(msgspec.structs.replace(record, broker_epoch=epoch))
-    return found
 
 
 def _puts(values: Mapping[str, bytes]) -> tuple[Put, ...]:
@@ -196,28 +187,11 @@ class Restorer:
         """Return the registrations. If newer metadata may be lost, each broker with a directory is
         registered as if it had registered at the revision `floor`, with every record that it has
         now."""
-        known = {} if self._known is None else _registrations(self._known.snapshot)
+        known = known_registrations(() if self._known is None else self._known.snapshot.entries)
         if self._is_last:
             return known
-        for directory in self._directories:
-            key = records.registration_key(directory.node_id)
-            value = known.get(key)
-            before = (
-                RegistrationRecord("")
-                if value is None
-                else records.decode(RegistrationRecord, value)
-            )
-            known[key] = records.encode(
-                RegistrationRecord(
-                    directory.directory_id,
-                    self._floor,
-                    before.endpoints,
-                    before.rack,
-                    # The recovery has read the records, and made them durable.
-                    flush_on_ack=True,
-                )
-            )
-        return known
+        ids = {directory.node_id: directory.directory_id for directory in self._directories}
+        return renewed_registrations(known, ids, self._floor)
 
     def _topic_values(self, name: str, topic: RestoredTopic, epoch: int) -> dict[str, bytes]:
         values: dict[str, Any] = {
