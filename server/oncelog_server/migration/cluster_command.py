@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import click
 
@@ -12,13 +15,15 @@ from oncelog_server.config import Settings
 from oncelog_server.data_directory.lock import DataDirectory, DirectoryInUse
 from oncelog_server.data_directory.ownership import ForeignDirectory, NeedsRecovery, Owner, owner_of
 from oncelog_server.migration.planning.etcd_records import moved_records
-from oncelog_server.migration.to_etcd import NotEmpty, check_empty, move
-from oncelog_server.salvage.changes import replace_file
+from oncelog_server.migration.to_etcd import NotEmpty, completed_move, moved
+from oncelog_server.salvage.changes import BEFORE, free_number, replace_file, set_store_aside
 from oncelog_server.salvage.command_options import config_option, set_option, yes_option
 from oncelog_server.salvage.etcd_access import ENDPOINTS, call_etcd, etcd_settings, place_in_etcd
 from oncelog_server.salvage.shown import count, fail, show_lines, show_unchanged, size_of
 from oncelog_server.salvage.sources import find
-from oncelog_server.storage.layout import CLUSTER_REVISION, METADATA_FILE
+from oncelog_server.storage.layout import CLUSTER_REVISION, METADATA_COPY, METADATA_FILE
+
+T = TypeVar("T")
 
 PREFIX: Final = "oncelog.etcd.prefix"
 INIT_EXAMPLES: Final = """\b
@@ -50,15 +55,16 @@ def init(data: str | None, config: Path | None, assignments: tuple[str, ...], ye
         writes = _records(directory.path)
         _show(writes, settings)
         if not yes:
-            call_etcd(settings, lambda store: _check(store, settings, writes))
+            call_etcd(settings, lambda store: _call(completed_move, store, settings, writes))
             show_unchanged()
             return
-        revision = call_etcd(settings, lambda store: _move(store, settings, writes))
+        revision = call_etcd(settings, lambda store: _call(moved, store, settings, writes))
         # A later start without etcd is refused.
         replace_file(directory.path / CLUSTER_REVISION, b"%d" % revision)
+        kept = _set_aside(directory.path)
         click.echo(
-            f"\nDone. Start the broker with {_places(settings)}. {METADATA_FILE} stays as a copy "
-            "that no start reads"
+            f"\nDone. Start the broker with {_places(settings)}. {kept} stays as a copy that no "
+            "start reads"
         )
     except (
         DirectoryInUse,
@@ -70,6 +76,16 @@ def init(data: str | None, config: Path | None, assignments: tuple[str, ...], ye
         fail(str(error))
     finally:
         directory.release()
+
+
+def _set_aside(path: Path) -> str:
+    """Rename the store and its text copy, so that nothing takes them for the present metadata.
+    Return the new name of the store. Raises OSError."""
+    number = free_number(path)
+    with suppress(FileNotFoundError):
+        os.rename(path / METADATA_COPY, path / f"{METADATA_COPY}{BEFORE}{number}")
+    set_store_aside(path, number, lambda what: None)
+    return f"{METADATA_FILE}{BEFORE}{number}"
 
 
 def _places(settings: Settings) -> str:
@@ -97,13 +113,13 @@ def _show(writes: list[Put], settings: Settings) -> None:
     )
 
 
-async def _check(store: MetadataStore, settings: Settings, writes: list[Put]) -> None:
+async def _call(
+    function: Callable[[MetadataStore, Sequence[Put]], Awaitable[T]],
+    store: MetadataStore,
+    settings: Settings,
+    writes: Sequence[Put],
+) -> T:
     try:
-        await check_empty(store, writes)
+        return await function(store, writes)
     except NotEmpty as error:
         raise ValueError(f"{settings.oncelog_etcd_prefix}: {error}") from error
-
-
-async def _move(store: MetadataStore, settings: Settings, writes: list[Put]) -> int:
-    await _check(store, settings, writes)
-    return await move(store, writes)

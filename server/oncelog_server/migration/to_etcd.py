@@ -12,15 +12,33 @@ class NotEmpty(ValueError):
     """The prefix in etcd has keys of something else."""
 
 
-async def check_empty(store: MetadataStore, writes: Sequence[Put]) -> None:
-    """Raise NotEmpty if the store has a cluster, or keys that are not in `writes`. An interrupted
-    move may have left keys of `writes`. Raises OSError."""
-    if await store.get(records.CLUSTER) is not None:
+async def completed_move(store: MetadataStore, writes: Sequence[Put]) -> int | None:
+    """Return None if the store has none of `writes`, or those that an interrupted move has left. If
+    the store has the records of `writes` and no others, the move is complete: return the revision
+    of its last write.
+
+    Raises NotEmpty if the store has another cluster, or keys that are not in `writes`. Raises
+    OSError.
+    """
+    found = {entry.key: entry for entry in (await store.range("")).entries}
+    lasting = {key: e.value for key, e in found.items() if not key.startswith(records.LEASED)}
+    cluster = found.get(records.CLUSTER)
+    if cluster is not None:
+        if lasting == {write.key: write.value for write in writes}:
+            return cluster.mod_revision
         raise NotEmpty("a cluster has this prefix")
     ours = {write.key for write in writes}
-    other = [entry.key for entry in (await store.range("")).entries if entry.key not in ours]
+    other = [key for key in found if key not in ours]
     if other:
         raise NotEmpty(f"there are other keys with this prefix, such as {other[0]}")
+    return None
+
+
+async def moved(store: MetadataStore, writes: Sequence[Put]) -> int:
+    """Make the move, unless it is complete already. Return the revision of its last write. Raises
+    NotEmpty and OSError."""
+    revision = await completed_move(store, writes)
+    return await move(store, writes) if revision is None else revision
 
 
 async def move(store: MetadataStore, writes: Sequence[Put]) -> int:

@@ -16,6 +16,7 @@ from oncelog_server.cluster.records import (
 from oncelog_server.cluster.store import (
     MAX_OPERATIONS,
     Compare,
+    Delete,
     Entry,
     Put,
     Snapshot,
@@ -23,7 +24,7 @@ from oncelog_server.cluster.store import (
     WriteOperation,
 )
 from oncelog_server.migration.planning.etcd_records import moved_records
-from oncelog_server.migration.to_etcd import NotEmpty, check_empty, move
+from oncelog_server.migration.to_etcd import NotEmpty, completed_move, move, moved
 from tests.server.metadata.memory_store import MemoryStore
 
 TOPICS = 3 * MAX_OPERATIONS
@@ -97,9 +98,35 @@ async def test_an_interrupted_move_leaves_no_cluster_and_can_be_repeated(done: i
         await move(store, writes)
     assert records.CLUSTER not in store.entries
     store.left = 100
-    await check_empty(store, writes)
+    assert await completed_move(store, writes) is None
     assert await move(store, writes) == store.feed.revision
     assert keys(store) == {write.key for write in writes}
+
+
+async def test_a_move_that_was_interrupted_after_its_last_write_is_complete() -> None:
+    """The process died before it marked the data directory."""
+    store = MemoryStore()
+    writes = moved_records(snapshot())
+    revision = await move(store, writes)
+    await store.txn((), [Put(records.CONTROLLER, b"leased")])
+    assert await completed_move(store, writes) == revision
+    assert await moved(store, writes) == revision
+
+
+@pytest.mark.parametrize("change", ["value", "another key", "missing key"])
+async def test_a_cluster_with_other_records_is_no_completed_move(change: str) -> None:
+    store = MemoryStore()
+    writes = moved_records(snapshot())
+    await move(store, writes)
+    key = records.topic_key("t001")
+    operations: dict[str, WriteOperation] = {
+        "value": Put(key, b"{}"),
+        "another key": Put(records.topic_key("new"), b"{}"),
+        "missing key": Delete(key),
+    }
+    await store.txn((), [operations[change]])
+    with pytest.raises(NotEmpty, match="a cluster has this prefix"):
+        await completed_move(store, writes)
 
 
 async def test_a_prefix_with_other_keys_is_refused() -> None:
@@ -107,16 +134,16 @@ async def test_a_prefix_with_other_keys_is_refused() -> None:
     writes = moved_records(snapshot())
     await store.txn((), [Put("something", b"")])
     with pytest.raises(NotEmpty, match="something"):
-        await check_empty(store, writes)
+        await completed_move(store, writes)
 
 
 async def test_a_cluster_that_appears_meanwhile_is_not_overwritten() -> None:
     store = MemoryStore()
     writes = moved_records(snapshot())
-    await check_empty(store, writes)
+    await completed_move(store, writes)
     await store.txn((), [Put(records.CLUSTER, b'{"id":"other"}')])
     with pytest.raises(NotEmpty, match="cluster"):
         await move(store, writes)
     assert keys(store) == {records.CLUSTER}
     with pytest.raises(NotEmpty, match="cluster"):
-        await check_empty(store, writes)
+        await completed_move(store, writes)
