@@ -7,10 +7,13 @@ from pathlib import Path
 from subprocess import CompletedProcess, run
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from oncelog_server.migration.commands import storage
 from tests.cluster.reading import CALL_S, values
+from tests.faults.folders import fingerprint
 from tests.harness.broker import BrokerFailed, OncelogByAddress
 from tests.harness.cluster import Cluster
 from tests.harness.etcd import Etcd
@@ -64,6 +67,30 @@ def test_the_folder_of_a_single_broker_becomes_the_first_of_a_cluster(
         # The producer's id and epoch are known: it continues, and its transaction commits.
         wrote += transaction(cluster.address, 20)
         assert values(cluster.address, TOPIC, 1) == wrote
+    stale = ["oncelog-metadata.sqlite.before.1", "oncelog-metadata.txt.before.1"]
+    assert sorted(path.name for path in alone.data.glob("oncelog-metadata.[st]*")) == stale
+    # The second broker has never had a store of its own.
+    for broker in (cluster.brokers[1], cluster.brokers[2]):
+        refused(broker.data)
+
+
+def refused(data: Path) -> None:
+    """Check that no command uses metadata from before the move, or invents some."""
+    before = fingerprint(data)
+    target = data.parent / "target"
+    for arguments, instead in (
+        (["export", str(target)], "`oncelog cluster export`"),
+        (["export", str(target), "--yes"], "`oncelog cluster export`"),
+        (["backup", str(target)], "`oncelog cluster export`"),
+        (["recover"], "`oncelog cluster recover`"),
+        (["recover", "--yes"], "`oncelog cluster recover`"),
+    ):
+        result = CliRunner().invoke(storage, [*arguments, "--data", str(data)])
+        assert result.exit_code == 1, result.output
+        assert f"the metadata of {data} is in etcd" in result.output
+        assert instead in result.output
+    assert fingerprint(data) == before
+    assert not target.exists()
 
 
 def used(address: str) -> list[str]:

@@ -33,11 +33,14 @@ from oncelog_server.migration.planning.moves import Moves, moves_to_kafka
 from oncelog_server.offline.read_only_files import ReadOnlyFiles
 from oncelog_server.operating_system.file_modes import DIRECTORY_MODE
 from oncelog_server.salvage.command_options import data_option, verbose_option
+from oncelog_server.salvage.metadata_place import check_metadata_is_here
+from oncelog_server.salvage.other_brokers import other_directories
 from oncelog_server.salvage.shown import count, fail, show_lines
 from oncelog_server.salvage.sources import find
 from oncelog_server.salvage.stopped_brokers import check_stopped
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN, METADATA_FILE, partition_directory
+from oncelog_server.strays import look_at_folders
 
 # The controller listener in the server.properties of Apache Kafka 4.3.
 DEFAULT_CONTROLLER: Final = "CONTROLLER://localhost:9093"
@@ -106,6 +109,7 @@ def export(destination: Path, data: Path, controller: str, yes: bool, verbose: b
         NoRoom,
         OSError,
         StorageError,
+        ValueError,
     ) as error:
         fail(str(error))
     finally:
@@ -122,6 +126,11 @@ def _address(text: str) -> ControllerAddress:
 def _check(source: Path, target: Path) -> None:
     if owner_of(source) is not Owner.ONCELOG:
         fail(f"{source} is not a data directory of oncelog")
+    check_metadata_is_here(
+        source,
+        "only a broker without etcd can be exported. `oncelog cluster export` writes the metadata "
+        "of its cluster to a file",
+    )
     check_stopped(source)
     if not (source / CLEAN_SHUTDOWN).exists():
         fail(f"the broker of {source} was not stopped cleanly: start it, and stop it again")
@@ -153,6 +162,10 @@ def _read(source: Path) -> _Found:
             elif not (source / name).is_dir():
                 refusals.append(f"{name} has no folder: start the broker, and stop it again")
             folders.append(name)
+    refusals += [
+        f"{name} is a partition that the metadata does not have: run oncelog storage recover first"
+        for name in _unknown(source, image, found.meta.node_id)
+    ]
     if refusals:
         return _Found(image, found.meta, 0, folders, Moves(), refusals)
     moves = moves_to_kafka(
@@ -161,6 +174,17 @@ def _read(source: Path) -> _Found:
     )
     next_producer_id = _next_producer_id(found.store)
     return _Found(image, found.meta, next_producer_id, folders, moves, moves.refusals)
+
+
+def _unknown(source: Path, image: ClusterImage, node_id: int) -> list[str]:
+    """Return the folders of partitions that the metadata does not have, also those of other brokers
+    of this machine. Raises StorageError."""
+    places = (source, *other_directories(source).values())
+    return [
+        str((place / name).relative_to(source))
+        for place in places
+        for name in look_at_folders(ReadOnlyFiles(str(place)), image, node_id).unknown
+    ]
 
 
 def _next_producer_id(snapshot: Snapshot) -> int:

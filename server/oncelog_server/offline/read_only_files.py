@@ -67,9 +67,11 @@ class ReadOnlyFile:
 
 
 class ReadOnlyFiles:
-    """The operating system's files. Paths are absolute or relative to the working directory."""
+    """The operating system's files. Paths are absolute or relative to `root`, which is the working
+    directory by default."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: str = "") -> None:
+        self._root = root
         # The files that were opened last.
         self._opened: deque[ReadOnlyFile] = deque()
 
@@ -78,16 +80,16 @@ class ReadOnlyFiles:
             _refuse("create", path)
         if len(self._opened) == OPEN_LIMIT:
             self._opened.popleft().close()
-        file = ReadOnlyFile(path)
+        file = ReadOnlyFile(os.path.join(self._root, path))
         self._opened.append(file)
         return file
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        return os.path.exists(os.path.join(self._root, path))
 
     def list(self, directory: str) -> list[str]:
         try:
-            return sorted(os.listdir(directory))
+            return sorted(os.listdir(os.path.join(self._root, directory)))
         except OSError as error:
             raise _failure("list", directory, error) from None
 
