@@ -32,6 +32,7 @@ from oncelog_server.storage.layout import (
     LOG_START_CHECKPOINT,
     LOG_SUFFIX,
     META_PROPERTIES,
+    MIGRATION,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY_SUFFIX,
@@ -54,6 +55,7 @@ _UNFINISHED: Final = frozenset(
         HIGH_WATERMARK_CHECKPOINT,
         LOG_START_CHECKPOINT,
         META_PROPERTIES,
+        MIGRATION,
         RECOVERY_POINT_CHECKPOINT,
     )
 )

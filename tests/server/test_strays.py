@@ -140,6 +140,7 @@ def test_unfinished_files_are_deleted_and_no_other_file() -> None:
         "meta.properties.tmp",
         "oncelog-boot.tmp",
         "oncelog-closed-logs-checkpoint.tmp",
+        "oncelog-migration.tmp",
         "recovery-point-offset-checkpoint.tmp",
         "replication-offset-checkpoint.tmp",
     ]

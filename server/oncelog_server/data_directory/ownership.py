@@ -22,6 +22,7 @@ from oncelog_server.storage.layout import (
     METADATA_NAME,
     MIGRATION,
     OTHER_BROKERS,
+    TEMPORARY_SUFFIX,
     TXN_INDEX_CHECKPOINT,
     parse_partition_directory,
     parse_segment_file,
@@ -30,6 +31,10 @@ from oncelog_server.storage.layout import (
 # Names that exist in every data directory of Apache Kafka (KRaft), and never in oncelog's.
 KAFKA_METADATA_LOG: Final = "__cluster_metadata-"
 KAFKA_BOOTSTRAP: Final = "bootstrap.checkpoint"
+# Names that do not count: a killed process may leave a first file unfinished.
+_IGNORED: Final = frozenset(
+    (LOCK, LOST_AND_FOUND, MIGRATION + TEMPORARY_SUFFIX, CLUSTER_REVISION + TEMPORARY_SUFFIX)
+)
 # Maximum number of names that an error shows.
 SHOWN: Final = 5
 
@@ -52,9 +57,9 @@ class NeedsRecovery(Exception):
 class Owner(Enum):
     """The owner of a directory.
 
-    EMPTY: it has no files, except perhaps `.lock` and `lost+found`. LOST: it is oncelog's, but its
+    EMPTY: it has no files, except perhaps those of _IGNORED. LOST: it is oncelog's, but its
     metadata store is missing. UNKNOWN: it has partitions, but no file shows which program wrote
-    them. MIGRATING: an import or export that writes it has not ended.
+    them. MIGRATING: an import, export or format that writes it has not ended.
     """
 
     EMPTY = "empty"
@@ -90,7 +95,7 @@ def refusal_of(path: Path) -> str:
 
 def _names(path: Path) -> set[str]:
     try:
-        return set(os.listdir(path)) - {LOCK, LOST_AND_FOUND}
+        return set(os.listdir(path)) - _IGNORED
     except FileNotFoundError:
         return set()
 
@@ -147,8 +152,8 @@ def _is_our_properties(path: Path) -> bool:
 def _refusal(path: Path, names: Collection[str]) -> str:
     if _owner(path, names) is Owner.MIGRATING:
         return (
-            f"{path} is written by an import or export that has not ended: run the same `oncelog "
-            "storage import` or `export` again"
+            f"{path} is written by a format, or by an import or export that has not ended: run the "
+            "same `oncelog storage format`, `import` or `export` again"
         )
     from_kafka = KAFKA_BOOTSTRAP in names or META_PROPERTIES in names
     found = _shown(path, names)

@@ -22,6 +22,7 @@ from oncelog_server.data_directory.lock import DataDirectory, DirectoryInUse
 from oncelog_server.data_directory.ownership import ForeignDirectory, NeedsRecovery, Owner, owner_of
 from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.metadata.founding import NEW_LEVELS, random_uuid
+from oncelog_server.migration import markers
 from oncelog_server.migration.new_metadata import write_new_metadata
 from oncelog_server.salvage.shown import fail
 from oncelog_server.security.scram_arguments import ScramArgument, parse_scram
@@ -83,7 +84,8 @@ def format_(
 ) -> None:
     """Make a new data directory, with the users that may log in first.
 
-    A broker makes an empty directory itself: the command is needed only for first users. Passwords
+    A broker makes an empty directory itself: the command is needed only for first users. An
+    interrupted command can be run again. Passwords
     on the command line can be seen by other users of the computer; ONCELOG_BOOTSTRAP_USER_FILE
     names a file instead.
     """
@@ -95,7 +97,9 @@ def format_(
     directory = DataDirectory(settings.data_directory)
     path = directory.path
     try:
-        if not _is_formatted(path):
+        if _is_begun(path):
+            directory.take()
+        elif not _is_formatted(path):
             directory.lock()
         if _is_formatted(path):
             if not ignore_formatted:
@@ -110,7 +114,9 @@ def format_(
             settings.node_id,
             uuid_to_string(random_uuid()),
         )
+        markers.begin(path, markers.FORMAT)
         write_new_metadata(path, _snapshot(meta.cluster_id, users), meta, lambda what: None)
+        markers.end(path)
     except (DirectoryInUse, ForeignDirectory, NeedsRecovery, OSError) as error:
         fail(str(error))
     finally:
@@ -118,6 +124,11 @@ def format_(
     click.echo(f"Formatted {path} for node {meta.node_id} of cluster {meta.cluster_id}.")
     for user in users:
         click.echo(f"User {user.user} logs in with {user.mechanism.sasl}.")
+
+
+def _is_begun(path: Path) -> bool:
+    """Return True if an earlier format of the directory has not ended."""
+    return owner_of(path) is Owner.MIGRATING and markers.source_of(path) == markers.FORMAT
 
 
 def _is_formatted(path: Path) -> bool:

@@ -1,12 +1,16 @@
-"""The mark of an import or export that has not ended. A broker does not start on a directory with
-this mark."""
+"""The mark of an import, export or format that has not ended. A broker does not start on a
+directory with this mark."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from oncelog_server.salvage.changes import replace_file, sync_directory
 from oncelog_server.storage.layout import MIGRATION
+
+# The source of a format, which has none. The sources of imports and exports are absolute paths.
+FORMAT: Final = Path("format")
 
 
 def begin(directory: Path, source: Path) -> None:

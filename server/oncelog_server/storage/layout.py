@@ -58,7 +58,7 @@ OTHER_BROKERS: Final = "brokers"
 # Oncelog's own: the socket of `--allow-faults`, and the ids of the faults that have had an effect.
 FAULTS_SOCKET: Final = ".faults.sock"
 FAULTS_MET: Final = ".faults-met"
-# Oncelog's own: the directory belongs to an import or export that has not ended.
+# Oncelog's own: the directory belongs to an import, export or format that has not ended.
 MIGRATION: Final = "oncelog-migration"
 
 _MAX_NAME: Final = 255

@@ -18,3 +18,14 @@ def test_only_the_directories_of_other_brokers_are_left(tmp_path: Path) -> None:
     assert owner_of(tmp_path) is Owner.LOST
     with pytest.raises(NeedsRecovery, match="storage recover"):
         check_ownership(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["oncelog-cluster-revision.tmp", "oncelog-migration.tmp"])
+def test_a_directory_with_a_first_file_that_is_unfinished_is_empty(
+    tmp_path: Path, name: str
+) -> None:
+    """The process was killed before it renamed its first file."""
+    (tmp_path / name).touch()
+    assert owner_of(tmp_path) is Owner.EMPTY
+    (tmp_path / "photo.jpg").touch()
+    assert owner_of(tmp_path) is Owner.FOREIGN

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from oncelog_protocol.security.scram_credential import ScramCredential, ScramMechanism
 from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.data_directory.ownership import (
+    ForeignDirectory,
+    Owner,
+    check_ownership,
+    owner_of,
+)
 from oncelog_server.log.checkpoints import decode_meta_properties
 from oncelog_server.metadata.database import Database
+from oncelog_server.migration import markers
 from oncelog_server.migration.commands import storage
 
 SHA_512 = ScramMechanism.SCRAM_SHA_512
@@ -66,6 +76,66 @@ def test_a_formatted_directory_is_refused_or_left_as_it_is(tmp_path: Path) -> No
     assert "All of the log directories are already formatted." in ignored.stdout
     assert set(credentials(data)) == {(SHA_512, "alice")}
     assert (data / "meta.properties").read_bytes() == before
+
+
+class _Died(BaseException):
+    """Raised instead of a change of the disk, as if the process had died before the change."""
+
+
+def interrupted(data: Path, last: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Run a format that dies after `last` changes of names. Return False if it has fewer changes.
+    A dead process leaves the lock free."""
+    left = [last]
+
+    def dying(change: Callable[..., None]) -> Callable[..., None]:
+        def made(*arguments: Any, **options: Any) -> None:
+            if not left[0]:
+                raise _Died
+            left[0] -= 1
+            change(*arguments, **options)
+
+        return made
+
+    with monkeypatch.context() as patch:
+        for name in ("mkdir", "rename", "replace", "unlink"):
+            patch.setattr(os, name, dying(getattr(os, name)))
+        try:
+            assert format_("--data", str(data), "-S", ALICE).exit_code == 0
+        except _Died:
+            return True
+    return False
+
+
+def test_a_format_that_is_cut_short_anywhere_can_be_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until it is complete, no broker starts on the directory."""
+    changes = 0
+    while interrupted(data := tmp_path / f"{changes}", changes, monkeypatch):
+        assert owner_of(data) in (Owner.EMPTY, Owner.MIGRATING)
+        if owner_of(data) is Owner.MIGRATING:
+            with pytest.raises(ForeignDirectory, match="run the same `oncelog storage format`"):
+                check_ownership(data)
+        again = format_("--data", str(data), "-S", BOB)
+        assert again.exit_code == 0, again.stderr
+        assert {user for _, user in credentials(data)} == {"bob"}
+        changes += 1
+        assert sorted(path.name for path in data.iterdir()) == [
+            ".lock",
+            "meta.properties",
+            "oncelog-metadata.sqlite",
+            "oncelog-metadata.txt",
+        ]
+    assert changes >= 6
+    assert owner_of(data) is Owner.ONCELOG
+
+
+def test_a_format_takes_no_directory_of_an_interrupted_import(tmp_path: Path) -> None:
+    markers.begin(tmp_path, tmp_path)
+    result = format_("--data", str(tmp_path), "-S", ALICE)
+    assert result.exit_code == 1
+    assert "an import or export that has not ended" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["oncelog-migration"]
 
 
 def test_a_directory_of_another_program_is_refused(tmp_path: Path) -> None:
