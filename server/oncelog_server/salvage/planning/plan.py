@@ -46,6 +46,7 @@ from oncelog_server.salvage.planning.registrations import (
 )
 from oncelog_server.salvage.planning.restored_partition import Replica, restored_partition
 from oncelog_server.settings.model import Settings
+from oncelog_server.storage.layout import META_PROPERTIES
 
 
 class Plan(msgspec.Struct):
@@ -220,8 +221,6 @@ class Planner:
     def _without_missing_brokers(self, name: str, id_text: str, missing: list[int]) -> list[int]:
         """Return the partitions of `missing` that come back empty. Add a note about those that only
         brokers without a directory have: they are offline until these directories are back."""
-        if not self._machine.others:
-            return missing
         empty = []
         for number in missing:
             before = self._old.partitions.get((id_text, number))
@@ -346,11 +345,16 @@ class Planner:
 
     def _metas(self) -> dict[str, MetaProperties]:
         """Return the meta.properties of each directory. A lost one gets a new directory id."""
-        found = {"": self._meta, **{other.directory: other.meta for other in self._machine.others}}
+        found = {other.directory: other.meta for other in self._machine.others}
+        self._notes += [
+            f"{path}/{META_PROPERTIES} is written, for node {self._ids[path]}"
+            for path, meta in found.items()
+            if meta is None
+        ]
         return {
             path: meta
             or MetaProperties(self._cluster.id, self._ids[path], uuid_to_string(self._new_uuid()))
-            for path, meta in found.items()
+            for path, meta in {"": self._meta, **found}.items()
         }
 
     def _find_node_id(self) -> int:

@@ -172,6 +172,14 @@ def test_partitions_of_a_broker_without_a_directory_stay_its_own() -> None:
     assert made.without_folder == 0
 
 
+def test_partitions_of_other_brokers_stay_theirs_if_only_the_first_directory_is_left() -> None:
+    found = recorded(1, 2)
+    made = plan([one(0)], [], found)
+    assert made.snapshot == found.snapshot
+    assert any("it is on broker 2, which has no directory here" in note for note in made.notes)
+    assert not any("will be empty" in note for note in made.notes)
+
+
 def test_lost_ids_follow_from_those_of_another_broker() -> None:
     second = MetaProperties("c", 8, "directory-8")
     made = plan([one(0)], [other(2, meta=second), other(3, one(1), meta=None)], meta=None)
@@ -181,6 +189,7 @@ def test_lost_ids_follow_from_those_of_another_broker() -> None:
         "brokers/3": (9, "c"),
     }
     assert made.metas["brokers/2"] == second
+    assert "brokers/3/meta.properties is written, for node 9" in made.notes
     assert not made.draws_cluster_id
     assert partition(made, 1).leader == 9
 
