@@ -3,13 +3,17 @@
 A page is made in slices with the loop's other work in between, so that even a scrape of 10,000
 partitions delays a request by at most one slice. A connection gets one response; only the head of
 its request is read.
+
+A client that does not read its response holds a connection and a page until RESPONSE_TIMEOUT_S at
+most. The number of pages is limited. All other responses fit into the buffer of their socket, so
+they end at once, and pages never keep a health check out.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -22,7 +26,7 @@ log = structlog.get_logger("oncelog.metrics")
 
 MAX_REQUEST_BYTES: Final = 8192
 REQUEST_TIMEOUT_S: Final = 10
-ANSWER_TIMEOUT_S: Final = 30
+RESPONSE_TIMEOUT_S: Final = 30
 MAX_PAGES: Final = 8
 MAX_CONNECTIONS: Final = 64
 BACKLOG: Final = 100
@@ -53,6 +57,9 @@ class MetricsListener:
         self._scrapes: set[asyncio.Task[None]] = set()
         # Connections with an incomplete request, oldest first.
         self._silent: dict[asyncio.StreamWriter, None] = {}
+        # Connections that take a page, oldest first.
+        self._sending: dict[asyncio.StreamWriter, None] = {}
+        # The pages that are made or sent.
         self._pages = 0
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
@@ -94,26 +101,33 @@ class MetricsListener:
             del self._silent[oldest]
             oldest.transport.abort()
         self._silent[writer] = None
+        # `drain` then returns when the socket has taken the whole response.
+        writer.transport.set_write_buffer_limits(0)
         scrape = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._scrapes.add(scrape)
-        scrape.add_done_callback(self._scrapes.discard)
+        scrape.add_done_callback(partial(self._ended, writer))
+
+    def _ended(self, writer: asyncio.StreamWriter, scrape: asyncio.Task[None]) -> None:
+        """Close the connection. A task that was canceled before its first step comes here too. If a
+        part of the response is not sent, it is dropped: a close would wait for the client to read
+        it, without a limit."""
+        self._scrapes.discard(scrape)
+        self._silent.pop(writer, None)
+        writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
             self._silent.pop(writer, None)
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                await self._answer(head, writer)
+            async with asyncio.timeout(RESPONSE_TIMEOUT_S):
+                await self._respond(head, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # The scraper has disconnected, is too slow, or does not speak HTTP.
         except Exception:
             log.exception("scrape failed")
-        finally:
-            self._silent.pop(writer, None)
-            writer.close()
 
-    async def _answer(self, head: bytes, writer: asyncio.StreamWriter) -> None:
+    async def _respond(self, head: bytes, writer: asyncio.StreamWriter) -> None:
         method, _, rest = head.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
         if method not in (b"GET", b"HEAD"):
@@ -126,26 +140,57 @@ class MetricsListener:
             kind, body = _TEXT, f"{reason or 'ready'}\n".encode()
         elif path != _METRICS:
             status, kind, body = HTTPStatus.NOT_FOUND, _TEXT, _WHERE
-        elif self._pages >= MAX_PAGES:
-            status, kind, body = HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, b""
+        elif self._has_place():
+            await self._send_page(method, writer)
+            return
         else:
-            status, kind, body = HTTPStatus.OK, CONTENT_TYPE, await self._page()
-        writer.write(
-            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-        )
-        if method != b"HEAD":
-            writer.write(body)
-        with suppress(ConnectionError):
-            await writer.drain()
+            status, kind, body = HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, b""
+        await _send(writer, method, status, kind, body)
 
-    async def _page(self) -> bytes:
+    def _has_place(self) -> bool:
+        """Return True if a further page may be made. At the limit, close the connection that has
+        been taking its page for the longest time. So clients that do not read keep no scraper out.
+        Return False if no page is being sent."""
+        if self._pages < MAX_PAGES:
+            return True
+        oldest = next(iter(self._sending), None)
+        if oldest is None:
+            return False
+        del self._sending[oldest]
+        oldest.transport.abort()
+        self._pages -= 1
+        return True
+
+    async def _send_page(self, method: bytes, writer: asyncio.StreamWriter) -> None:
         self._pages += 1
         try:
             portions = []
             for portion in slices(self._lines()):
                 portions.append(portion)
                 await asyncio.sleep(0)
-            return b"".join(portions)
-        finally:
+            page = b"".join(portions)
+            portions.clear()
+        except BaseException:
             self._pages -= 1
+            raise
+        self._sending[writer] = None
+        try:
+            await _send(writer, method, HTTPStatus.OK, CONTENT_TYPE, page)
+        finally:
+            if writer in self._sending:
+                del self._sending[writer]
+                self._pages -= 1
+
+
+async def _send(
+    writer: asyncio.StreamWriter, method: bytes, status: HTTPStatus, kind: str, body: bytes
+) -> None:
+    """Send a response, to a HEAD request without its body. Return when the socket has all of it.
+    Raises ConnectionError if the client has disconnected."""
+    writer.write(
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+    )
+    if method != b"HEAD":
+        writer.write(body)
+    await writer.drain()

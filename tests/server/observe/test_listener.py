@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
+import uvloop
 
 from oncelog_server.metrics.exposition import CONTENT_TYPE, LINES_PER_SLICE
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.observe import listener as listening
 from oncelog_server.observe.listener import MAX_REQUEST_BYTES, MetricsListener
+from tests.harness.waiting import turns_until
 
 PAGE = ["a 1\n", "b 2\n"]
 SCRAPE = b"GET /metrics HTTP/1.1\r\n\r\n"
 OK = "HTTP/1.1 200 OK"
 DEADLINE_S = 60
+# More than the buffers of two sockets hold.
+LARGE = 16 * 2**20
 CLOSED: tuple[str, dict[str, str], bytes] = ("", {}, b"")
 
 
@@ -213,3 +220,126 @@ async def test_a_stop_ends_scrapes_in_progress() -> None:
         asked = asyncio.create_task(ask(port, SCRAPE))
         await asyncio.wait_for(busy.wait(), DEADLINE_S)
     assert await asked == CLOSED
+
+
+def large() -> Iterator[str]:
+    yield "a" * LARGE
+
+
+@asynccontextmanager
+async def unread(port: int, request: bytes = SCRAPE) -> AsyncIterator[socket.socket]:
+    """Yield a connection that has sent the request. The client has not read any of the response,
+    and the response has begun to arrive."""
+    loop = asyncio.get_running_loop()
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)
+        await loop.sock_connect(client, ("127.0.0.1", port))
+        await loop.sock_sendall(client, request)
+        await turns_until(lambda: has_data(client))
+        yield client
+
+
+def has_data(client: socket.socket) -> bool:
+    with suppress(BlockingIOError):
+        return bool(client.recv(1, socket.MSG_PEEK))
+    return False
+
+
+async def rest_of(client: socket.socket) -> int:
+    """Return the number of bytes up to the end of the connection."""
+    loop, size = asyncio.get_running_loop(), 0
+    with suppress(ConnectionError):
+        while data := await asyncio.wait_for(loop.sock_recv(client, 2**20), DEADLINE_S):
+            size += len(data)
+    return size
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_client_that_does_not_read_is_disconnected_after_a_time(
+    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker keeps neither the descriptor nor the page."""
+    monkeypatch.setattr(listening, "RESPONSE_TIMEOUT_S", 0.2)
+
+    async def main() -> None:
+        async with serving(large) as port:
+            gc.collect()  # It closes sockets of earlier tests.
+            before = len(os.listdir("/proc/self/fd"))
+            async with unread(port) as client:
+                # The descriptor of the client is still open.
+                await turns_until(lambda: len(os.listdir("/proc/self/fd")) == before + 1)
+                assert await rest_of(client) < LARGE
+
+    run(main())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_stop_disconnects_a_client_that_does_not_read(run: Callable[..., None]) -> None:
+    async def main() -> None:
+        async with AsyncExitStack() as clients:
+            async with serving(large) as port:
+                client = await clients.enter_async_context(unread(port))
+            assert await rest_of(client) < LARGE
+
+    run(main())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_whole_page_arrives_at_a_slow_client(run: Callable[..., None]) -> None:
+    async def main() -> None:
+        async with serving(large) as port, unread(port) as client:
+            assert await rest_of(client) > LARGE
+
+    run(main())
+
+
+async def test_a_stop_closes_a_connection_that_is_not_served_yet() -> None:
+    """The task of the connection is canceled before its first step."""
+    listener = MetricsListener(lambda: iter(PAGE))
+    _, port = await listener.bind("127.0.0.1", 0)
+    await listener.accept()
+    accept = listener._connected
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accept(reader, writer)
+        listener.stop()
+
+    listener._connected = connected  # type: ignore[method-assign]
+    assert await ask(port, SCRAPE) == CLOSED
+
+
+async def test_clients_that_do_not_read_keep_neither_health_checks_nor_scrapers_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the limit of pages, a further page replaces the page that has been sent for the longest
+    time."""
+    monkeypatch.setattr(listening, "MAX_PAGES", 2)
+    monkeypatch.setattr(listening, "MAX_CONNECTIONS", 4)
+    async with serving(large) as port, AsyncExitStack() as clients:
+        slow = [await clients.enter_async_context(unread(port)) for _ in range(6)]
+        for path in (b"live", b"ready"):
+            assert (await ask(port, b"GET /health/" + path + b" HTTP/1.1\r\n\r\n"))[0] == OK
+        assert (await ask(port, SCRAPE))[0] == OK
+        sizes = [await rest_of(client) for client in slow]
+    assert [size > LARGE for size in sizes] == [False] * 5 + [True]
+
+
+async def test_requests_without_a_page_are_served_while_all_pages_are_made() -> None:
+    over = False
+    made = 0
+
+    def long() -> Iterator[str]:
+        nonlocal made
+        made += 1
+        while not over:
+            yield "a 1\n"
+
+    async with serving(long) as port:
+        slow = [asyncio.create_task(ask(port, SCRAPE)) for _ in range(listening.MAX_PAGES)]
+        await turns_until(lambda: made == listening.MAX_PAGES)
+        for _ in range(listening.MAX_CONNECTIONS):
+            assert (await ask(port, SCRAPE))[0].split()[1] == "503"
+        assert (await ask(port, b"GET /health/live HTTP/1.1\r\n\r\n"))[0] == OK
+        over = True
+        assert {status for status, _, _ in await asyncio.gather(*slow)} == {OK}
