@@ -8,7 +8,7 @@ are only on the disk, it continues after they were read outside of the event loo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from oncelog_server.deferred import Deferred
@@ -35,6 +35,8 @@ SHARE_MS: Final = 2
 AT_ONCE_MS: Final = 2
 # Lists up to this length are processed without slices, because that takes less than a millisecond.
 SMALL: Final = 100
+# Elements in a step of work that only counts. Such a step takes some microseconds.
+PORTION: Final = 50
 # Maximum number of pieces of work in rotation. Further pieces wait, because each piece in rotation
 # holds a partial response in memory.
 IN_ROTATION: Final = 16
@@ -178,6 +180,14 @@ class Slices:
             return False
         work.result.complete(value)
         return False
+
+
+def portions(elements: Iterable[T]) -> Iterator[list[T]]:
+    """Yield the elements that exist at the first step, in lists of at most PORTION. So
+    `elements` may change between two steps."""
+    found = list(elements)
+    for first in range(0, len(found), PORTION):
+        yield found[first : first + PORTION]
 
 
 def when_large(size: int, steps: Steps[T]) -> T | Steps[T]:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from oncelog_server.slices import Steps, portions
+
 
 class CommittedOffset(msgspec.Struct, frozen=True):
     """A committed offset. `record_offset` is the offset of its record in __consumer_offsets.
@@ -129,10 +131,14 @@ class Offsets:
         """Return the groups with an offset, committed or pending."""
         return list({**self._committed, **self._pending_producers})
 
-    def committed_count(self) -> int:
-        return sum(
-            len(partitions) for topics in self._committed.values() for partitions in topics.values()
-        )
+    def committed_count(self) -> Steps[int]:
+        """Count the committed offsets. A step handles a portion of the topics of a group."""
+        count = 0
+        for topics in list(self._committed.values()):
+            for partitions in portions(topics.values()):
+                count += sum(map(len, partitions))
+                yield
+        return count
 
     def snapshot(
         self,

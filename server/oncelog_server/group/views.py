@@ -10,7 +10,7 @@ from oncelog_server.coordinator.runtime import ShardRuntime
 from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.listing import views_of
 from oncelog_server.group.shard import GroupShard
-from oncelog_server.slices import Steps
+from oncelog_server.slices import Steps, portions
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.views.groups import GroupOffset, GroupTotals, GroupView
 from oncelog_server.views.loads import LoadView
@@ -48,13 +48,14 @@ class GroupViews:
                         yield GroupOffset(group_id, TopicPartition(topic, index), value.offset)
 
     def totals(self) -> Steps[GroupTotals]:
-        """Count all groups and offsets, with a step for each shard."""
+        """Count all groups and offsets. A step handles a portion of the groups of a shard."""
         states: Counter[str] = Counter()
         offsets = 0
         for _, shard in self._runtime.shards():
-            states.update([group.state_name for group in shard.table.groups.values()])
-            offsets += shard.table.offsets.committed_count()
-            yield
+            for groups in portions(shard.table.groups.values()):
+                states.update([group.state_name for group in groups])
+                yield
+            offsets += yield from shard.table.offsets.committed_count()
         loads = self._runtime.load_times
         return GroupTotals(
             {state.value: states[state.value] for state in GroupState},

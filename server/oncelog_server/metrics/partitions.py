@@ -9,8 +9,9 @@ import msgspec
 
 from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.exposition import WORK, Metric, label_text
-from oncelog_server.metrics.open_transactions import OpenTransactions
+from oncelog_server.metrics.open_transactions import COUNTED_PER_LINE, open_transaction_lines
 from oncelog_server.partition.views import PartitionViews
+from oncelog_server.transaction.views import TransactionViews
 from oncelog_server.views.partitions import PartitionView
 
 # A transaction is late if its last write is older than transaction.max.timeout.ms plus this time,
@@ -50,8 +51,7 @@ BY_TOPIC: Final[tuple[tuple[Metric, Callable[[Traffic], int]], ...]] = (
 class Totals:
     """The sums over all partitions, from one walk."""
 
-    def __init__(self, transactions: OpenTransactions, late_before_ms: int) -> None:
-        self._transactions = transactions
+    def __init__(self, late_before_ms: int) -> None:
         self._late_before_ms = late_before_ms
         self.reassigning = 0
         self.refused = self.under_min_isr = self.at_min_isr = self.mismatches = 0
@@ -74,7 +74,6 @@ class Totals:
         traffic.bytes_out += partition.bytes_out
         is_late = False
         for transaction in partition.open_transactions:
-            self._transactions.add(transaction.producer_id)
             updated_ms = transaction.updated_ms
             is_late = is_late or (updated_ms is not None and updated_ms < self._late_before_ms)
         self.late += is_late
@@ -93,11 +92,11 @@ class Totals:
 
 
 def partition_lines(
-    partitions: PartitionViews, transactions: OpenTransactions, late_before_ms: int
+    partitions: PartitionViews, coordinated: TransactionViews, late_before_ms: int
 ) -> Iterator[str]:
     """Yield the lines of all partitions. `late_before_ms`: a transaction without a write since then
     is late."""
-    totals = Totals(transactions, late_before_ms)
+    totals = Totals(late_before_ms)
     # Two lists instead of pairs: 10,000 tuples would trigger a full garbage collection.
     shown: list[PartitionView] = []
     labels: list[str] = []
@@ -107,6 +106,8 @@ def partition_lines(
         labels.append(label_text(metrics.LAST_STABLE_OFFSET.labels, (topic, str(index))))
         totals.add(view)
         yield WORK
+        for _ in range(0, len(view.open_transactions), COUNTED_PER_LINE):
+            yield WORK
     for metric, value in BY_PARTITION:
         yield metric.head()
         for text, view in zip(labels, shown, strict=True):
@@ -114,7 +115,7 @@ def partition_lines(
     for metric, amount in totals.single():
         yield from metric.only(amount)
     yield from metrics.OFFLINE_COUNT.only(partitions.offline_count() + totals.refused)
-    yield from transactions.lines()
+    yield from open_transaction_lines(coordinated, partitions, shown)
     for metric, part in BY_TOPIC:
         yield metric.head()
         for topic, traffic in totals.by_topic.items():

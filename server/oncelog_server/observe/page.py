@@ -14,7 +14,6 @@ from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.coordinators import group_lines, transaction_lines
 from oncelog_server.metrics.exposition import as_work
 from oncelog_server.metrics.group_lag import GroupLag
-from oncelog_server.metrics.open_transactions import OpenTransactions
 from oncelog_server.metrics.partitions import LATE_AFTER_MS, partition_lines
 from oncelog_server.metrics.timings import Timings
 
@@ -117,9 +116,7 @@ class Page(msgspec.Struct, frozen=True):
         yield from group_lines(services.groups.views)
         yield from self.group_lag.lines()
         yield from partition_lines(
-            services.views.partitions,
-            OpenTransactions(services.transactions.views),
-            late_before_ms,
+            services.views.partitions, services.transactions.views, late_before_ms
         )
 
     def _process_lines(self) -> Iterator[str]:

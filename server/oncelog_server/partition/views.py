@@ -46,6 +46,14 @@ class PartitionViews:
         for partition in list(self._partitions):
             yield partition_view(partition)
 
+    def is_open(self, name: TopicPartition, transaction: OpenTransaction) -> bool:
+        """Return True if the partition still has the transaction, without a marker."""
+        partition = self._partitions.get(name)
+        if partition is None:
+            return False
+        found = partition._log.producers.ongoing_transaction(transaction.first_offset)
+        return found is not None and found.producer_id == transaction.producer_id
+
     def replicas(
         self, names: Iterable[TopicPartition] | None, monotonic_ms: Callable[[], int]
     ) -> Iterator[ReplicaView]:
@@ -97,6 +105,7 @@ def partition_view(partition: Partition) -> PartitionView:
         tuple(
             OpenTransaction(
                 transaction.producer_id,
+                transaction.first_offset,
                 None
                 if (entry := producers.entry(transaction.producer_id)) is None
                 else entry.updated_ms,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.coordinator.runtime import ShardRuntime
 from oncelog_server.partition.registry import Partitions
-from oncelog_server.slices import Steps
+from oncelog_server.slices import Steps, portions
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import Fence, FenceCause, Fences
@@ -81,34 +82,42 @@ class TransactionViews:
         here."""
         return details_of(self._find(transactional_id), now_ms=self._monotonic_ms())
 
-    def undecided(self) -> Mapping[int, State]:
+    def undecided(self) -> Steps[Mapping[int, State]]:
         """Return the states of transactions that are open, or decided but not complete. The keys
-        are producer ids."""
-        return {
-            live.metadata.producer_id: live.metadata.state
-            for _, shard in self._runtime.shards()
-            for lives in (shard.ongoing, shard.prepared)
-            for live in lives.values()
-        }
+        are producer ids. Each state is that of its step, so a transaction that is undecided during
+        all steps is in the result."""
+        states: dict[int, State] = {}
+        for _, shard in self._runtime.shards():
+            # In one turn, because a transaction may move from one mapping to the other.
+            lives = chain(shard.ongoing.values(), shard.prepared.values())
+            for portion in portions(lives):
+                for live in portion:
+                    states[live.metadata.producer_id] = live.metadata.state
+                yield
+        return states
 
     def totals(self) -> Steps[TransactionTotals]:
-        """Count all ids. A step handles one shard, or one missing marker."""
+        """Count all ids. A step handles a portion of the ids of a shard, or one missing marker."""
         states: Counter[State] = Counter()
         two_phase = markers = leaderless = unappended = 0
         oldest_ms: int | None = None
         for _, shard in self._runtime.shards():
-            states.update([live.metadata.state for live in shard.transactions.values()])
-            two_phase += sum(live.metadata.is_two_phase for live in shard.ongoing.values())
-            for start_ms in [live.metadata.start_ms for live in shard.ongoing.values()]:
-                if start_ms >= 0 and (oldest_ms is None or start_ms < oldest_ms):
-                    oldest_ms = start_ms
+            for lives in portions(shard.transactions.values()):
+                states.update([live.metadata.state for live in lives])
+                yield
+            for lives in portions(shard.ongoing.values()):
+                two_phase += sum(live.metadata.is_two_phase for live in lives)
+                for start_ms in [live.metadata.start_ms for live in lives]:
+                    if start_ms >= 0 and (oldest_ms is None or start_ms < oldest_ms):
+                        oldest_ms = start_ms
+                yield
             for live in list(shard.prepared.values()):
                 markers += len(live.markers_left)
                 unappended += not live.markers_left
+                yield
                 for partition in list(live.markers_left):
                     leaderless += not self._has_leader(partition)
                     yield
-            yield
         return TransactionTotals(
             {state: states[state] for state in State},
             two_phase,

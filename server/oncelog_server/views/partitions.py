@@ -11,10 +11,12 @@ from oncelog_server.topic_partition import TopicPartition
 
 
 class OpenTransaction(msgspec.Struct, frozen=True, gc=False):
-    """A transaction with records in the partition and without a marker. `updated_ms`: wall clock of
-    the producer's last batch there, None if it is unknown."""
+    """A transaction with records in the partition and without a marker. `first_offset`: offset of
+    its first record there. `updated_ms`: wall clock of the producer's last batch there, None if it
+    is unknown."""
 
     producer_id: int
+    first_offset: int
     updated_ms: int | None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from oncelog_server.metrics import table as metrics
-from oncelog_server.metrics.open_transactions import OpenTransactions
 from oncelog_server.metrics.partitions import partition_lines
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.partition.views import PartitionViews
@@ -25,11 +24,7 @@ def page_of(world: World, *, late_before_ms: int | None = None) -> Scraped:
     for partition in world.partitions.values():
         partitions.add(partition)
     before_ms = world.wall() - HOUR_MS if late_before_ms is None else late_before_ms
-    return scraped(
-        partition_lines(
-            PartitionViews(partitions), OpenTransactions(world.transactions.views), before_ms
-        )
-    )
+    return scraped(partition_lines(PartitionViews(partitions), world.transactions.views, before_ms))
 
 
 def labels(partition: TopicPartition) -> dict[str, str]:
@@ -82,9 +77,7 @@ def test_a_partition_with_a_refused_file_and_a_failed_log_counts_once_as_offline
         files.fail_append(match="leader-epoch-checkpoint")
         found.write_leader_epochs()
     failed.fail("disk")
-    lines = partition_lines(
-        PartitionViews(partitions), OpenTransactions(world.transactions.views), 0
-    )
+    lines = partition_lines(PartitionViews(partitions), world.transactions.views, 0)
     assert scraped(lines).value(metrics.OFFLINE_COUNT.name) == 2
 
 
@@ -128,6 +121,39 @@ def test_a_transaction_with_a_coordinator_elsewhere_does_not_count_as_hanging() 
     assert page.value(OPEN, state="Elsewhere") == 1
 
 
+def test_a_transaction_that_is_decided_during_the_scrape_is_not_hanging(world: World) -> None:
+    """Its partition is read before the decision, its coordinator after the decision. A hanging
+    transaction is still open in its partition."""
+    producer, hangs = world.producer(), world.producer("hangs")
+    world.produce(producer, DATA[0], 0)
+    world.produce(hangs, DATA[0], 0, transactional_id="hangs")
+    (shard,) = (shard for _, shard in world.transactions.runtime.shards())
+    del shard.ongoing["hangs"]
+    partitions = Partitions()
+    for partition in world.partitions.values():
+        partitions.add(partition)
+    lines = partition_lines(PartitionViews(partitions), world.transactions.views, 0)
+    page = [next(lines)]
+    world.end(producer, True)
+    page += lines
+    found = scraped(page)
+    assert found.value(metrics.LAST_STABLE_OFFSET.name, **labels(DATA[0])) == 0
+    assert (found.value(OPEN, state="Ongoing"), found.value(OPEN, state="Hanging")) == (0, 1)
+
+
+def test_a_transaction_that_begins_during_the_scrape_is_not_hanging(world: World) -> None:
+    partitions = Partitions()
+    for partition in world.partitions.values():
+        partitions.add(partition)
+    lines = partition_lines(PartitionViews(partitions), world.transactions.views, 0)
+    page = [next(lines)]
+    world.produce(world.producer(), DATA[1], 0)
+    page += lines
+    found = scraped(page)
+    assert found.value(metrics.LAST_STABLE_OFFSET_LAG.name, **labels(DATA[1])) == 1
+    assert (found.value(OPEN, state="Ongoing"), found.value(OPEN, state="Hanging")) == (1, 0)
+
+
 def test_a_transaction_is_late_if_its_last_write_was_before_the_limit(world: World) -> None:
     producer = world.producer()
     world.produce(producer, DATA[0], 0)
@@ -169,9 +195,7 @@ def test_a_partition_may_be_removed_during_the_scrape(world: World) -> None:
     partitions = Partitions()
     for partition in world.partitions.values():
         partitions.add(partition)
-    lines = partition_lines(
-        PartitionViews(partitions), OpenTransactions(world.transactions.views), 0
-    )
+    lines = partition_lines(PartitionViews(partitions), world.transactions.views, 0)
     page = [next(lines)]
     partitions.remove(DATA[0])
     page += lines
