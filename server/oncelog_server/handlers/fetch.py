@@ -349,7 +349,7 @@ def _response(
             data.current_leader = LeaderIdAndEpoch(*leaders.of(key.topic, key.partition))
         topic.partitions.append(data)
         if data.records and found.partition is not None and not is_follower:
-            found.partition.bytes_out += len(data.records)
+            found.partition.traffic.bytes_out += len(data.records)
         if scope.session is not None:
             found.mark_sent()
             if found.read is not None and found.read.records is not None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import msgspec
-
 from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.exposition import WORK, Metric, label_text
 from oncelog_server.metrics.open_transactions import COUNTED_PER_LINE, open_transaction_lines
 from oncelog_server.partition.views import PartitionViews
 from oncelog_server.transaction.views import TransactionViews
-from oncelog_server.views.partitions import PartitionView
+from oncelog_server.views.partitions import PartitionView, Traffic
 
 # A transaction is late if its last write is older than transaction.max.timeout.ms plus this time,
 # as in Kafka's ProducerStateManager.
@@ -33,14 +31,6 @@ BY_PARTITION: Final[tuple[tuple[Metric, Callable[[PartitionView], int]], ...]] =
 )
 
 
-class Traffic(msgspec.Struct):
-    """The traffic of all partitions of a topic since the start of the broker."""
-
-    messages_in: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
-
-
 BY_TOPIC: Final[tuple[tuple[Metric, Callable[[Traffic], int]], ...]] = (
     (metrics.MESSAGES_IN, lambda traffic: traffic.messages_in),
     (metrics.BYTES_IN, lambda traffic: traffic.bytes_in),
@@ -49,14 +39,15 @@ BY_TOPIC: Final[tuple[tuple[Metric, Callable[[Traffic], int]], ...]] = (
 
 
 class Totals:
-    """The sums over all partitions, from one walk."""
+    """The sums over all partitions, from one walk. `by_topic` begins with the traffic of the
+    partitions that have left the broker."""
 
-    def __init__(self, late_before_ms: int) -> None:
+    def __init__(self, late_before_ms: int, by_topic: dict[str, Traffic]) -> None:
         self._late_before_ms = late_before_ms
         self.reassigning = 0
         self.refused = self.under_min_isr = self.at_min_isr = self.mismatches = 0
         self.count = self.leaders = self.under_replicated = self.producer_ids = self.late = 0
-        self.by_topic: dict[str, Traffic] = {}
+        self.by_topic = by_topic
 
     def add(self, partition: PartitionView) -> None:
         self.count += 1
@@ -68,10 +59,9 @@ class Totals:
         self.at_min_isr += partition.is_at_min_isr
         self.mismatches += partition.mismatches
         self.producer_ids += partition.producer_ids
-        traffic = self.by_topic.setdefault(partition.partition.topic, Traffic())
-        traffic.messages_in += partition.messages_in
-        traffic.bytes_in += partition.bytes_in
-        traffic.bytes_out += partition.bytes_out
+        topic, traffic = partition.partition.topic, partition.traffic
+        before = self.by_topic.get(topic)
+        self.by_topic[topic] = traffic if before is None else before.plus(traffic)
         is_late = False
         for transaction in partition.open_transactions:
             updated_ms = transaction.updated_ms
@@ -96,7 +86,9 @@ def partition_lines(
 ) -> Iterator[str]:
     """Yield the lines of all partitions. `late_before_ms`: a transaction without a write since then
     is late."""
-    totals = Totals(late_before_ms)
+    # In one turn with the first step of `all`, which lists the partitions: a partition that leaves
+    # later counts by its view.
+    totals = Totals(late_before_ms, partitions.removed_traffic())
     # Two lists instead of pairs: 10,000 tuples would trigger a full garbage collection.
     shown: list[PartitionView] = []
     labels: list[str] = []

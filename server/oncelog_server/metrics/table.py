@@ -170,13 +170,13 @@ COMPACTIONS: Final = Metric(
 MESSAGES_IN: Final = Metric(
     "kafka_server_brokertopicmetrics_messagesin_total",
     COUNTER,
-    "Records appended since the start, including markers.",
+    "Records appended by this broker as the leader since the start, including markers.",
     _TOPIC,
 )
 BYTES_IN: Final = Metric(
     "kafka_server_brokertopicmetrics_bytesin_total",
     COUNTER,
-    "Bytes appended since the start.",
+    "Bytes appended by this broker as the leader since the start.",
     _TOPIC,
 )
 BYTES_OUT: Final = Metric(

@@ -68,14 +68,17 @@ class FollowerLog:
         then some of the batches may be appended.
         """
         partition = self.partition
-        log = partition._log
-        before = log.segments.appended_bytes
+        log, traffic = partition._log, partition.traffic
+        end_before, bytes_before = log.log_end_offset, log.segments.appended_bytes
         try:
             log.append_replicated(records, now_ms=now_ms)
         finally:
+            appended = log.segments.appended_bytes - bytes_before
+            traffic.replicated_records += log.log_end_offset - end_before
+            traffic.replicated_bytes += appended
             if len(partition.guards) or partition.refused_sequences.lowest_by_id:
                 self._end_transactions(records)
-        return log.segments.appended_bytes - before
+        return appended
 
     def _end_transactions(self, records: Batches) -> None:
         """Forget what this broker has verified as a leader, because a marker of another leader ends

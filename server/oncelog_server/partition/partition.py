@@ -19,6 +19,7 @@ from oncelog_server.log.validation import BatchRules, PreparedBatch
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition_read import PartitionRead
 from oncelog_server.partition.refused_sequences import RefusedSequences
+from oncelog_server.partition.traffic import PartitionTraffic
 from oncelog_server.partition.verification import VerificationGuards
 from oncelog_server.partition.waiting import CommitWaiters, ParkedRequests, Settled
 from oncelog_server.refusal import Refused
@@ -55,7 +56,6 @@ class Partition:
         "_flush_requested",
         "_log",
         "_request_flush",
-        "bytes_out",
         "commit_waiters",
         "deletion_waiters",
         "follower_waiters",
@@ -73,6 +73,7 @@ class Partition:
         "replicas",
         "topic_id",
         "topic_partition",
+        "traffic",
     )
 
     def __init__(
@@ -119,8 +120,7 @@ class Partition:
         # An attribute, because every append and read uses it. Only this class sets it.
         at = log.log_end_offset if high_watermark is None else high_watermark
         self.high_watermark = max(min(at, log.log_end_offset), log.log_start_offset)
-        # Bytes of records in Fetch responses, since the start.
-        self.bytes_out = 0
+        self.traffic = PartitionTraffic()
 
     def _refused(self, failure: StorageFailure) -> Refused:
         self.on_storage_error(self, failure)

@@ -13,6 +13,7 @@ from oncelog_server.partition.refused_sequences import EarlySequences
 from oncelog_server.partition.waiting import raise_all
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.views.partitions import Traffic
 
 NO_PARTITIONS: Final[Mapping[int, Partition]] = MappingProxyType({})
 
@@ -33,6 +34,9 @@ class Partitions:
         self._offline: dict[TopicPartition, str] = {}
         # The lowest refused sequences for partitions that are not open.
         self.early_sequences = EarlySequences()
+        # The traffic of removed partitions by topic, while other partitions of the topic are here.
+        # Otherwise the counters of the topic would decrease when a partition moves away.
+        self.removed_traffic: dict[str, Traffic] = {}
         # True while this broker may not act as the leader of any partition.
         self.is_suspended = False
         # Called when a partition goes offline or comes back, when the disk refuses a write of an
@@ -96,9 +100,15 @@ class Partitions:
         partitions = self._topics.get(topic_partition.topic)
         if partitions is None:
             return None
+        topic = topic_partition.topic
         partition = partitions.pop(topic_partition.partition, None)
         if not partitions:
-            del self._topics[topic_partition.topic]
+            # Kafka's ReplicaManager.maybeRemoveTopicMetrics.
+            del self._topics[topic]
+            self.removed_traffic.pop(topic, None)
+        elif partition is not None:
+            left = self.removed_traffic.get(topic, Traffic())
+            self.removed_traffic[topic] = left.plus(partition.traffic.of(partition._log))
         if partition is not None and partition.offline is not None:
             self.on_storage_change()
         return partition

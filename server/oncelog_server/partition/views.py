@@ -17,6 +17,7 @@ from oncelog_server.views.partitions import (
     PartitionView,
     ProducerView,
     ReplicaView,
+    Traffic,
 )
 
 
@@ -45,6 +46,11 @@ class PartitionViews:
         the state at the time when it is yielded."""
         for partition in list(self._partitions):
             yield partition_view(partition)
+
+    def removed_traffic(self) -> dict[str, Traffic]:
+        """Return the traffic of the partitions that have left the broker, by topic, for the topics
+        with partitions here."""
+        return dict(self._partitions.removed_traffic)
 
     def is_open(self, name: TopicPartition, transaction: OpenTransaction) -> bool:
         """Return True if the partition still has the transaction, without a marker."""
@@ -98,9 +104,7 @@ def partition_view(partition: Partition) -> PartitionView:
         log.size_bytes,
         len(log.segments),
         len(producers),
-        log.log_end_offset - log.opened_at_offset,
-        log.segments.appended_bytes,
-        partition.bytes_out,
+        partition.traffic.of(log),
         log.mismatches,
         tuple(
             OpenTransaction(

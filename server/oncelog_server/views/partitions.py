@@ -20,10 +20,26 @@ class OpenTransaction(msgspec.Struct, frozen=True, gc=False):
     updated_ms: int | None
 
 
+class Traffic(msgspec.Struct, frozen=True, gc=False):
+    """Traffic with clients since the start of the broker: records and bytes appended by the leader,
+    markers included, and bytes in responses to consumers. Replication is left out."""
+
+    messages_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    def plus(self, other: Traffic) -> Traffic:
+        """Return the sum."""
+        return Traffic(
+            self.messages_in + other.messages_in,
+            self.bytes_in + other.bytes_in,
+            self.bytes_out + other.bytes_out,
+        )
+
+
 class PartitionView(msgspec.Struct, frozen=True, gc=False):
-    """Offsets, sizes and producers at one moment. Counters are since the start. `refuses_writes`:
-    the disk has refused to write a file of the log, and has not accepted the file since. The
-    partition is not offline."""
+    """Offsets, sizes and producers at one moment. `refuses_writes`: the disk has refused to write a
+    file of the log, and has not accepted the file since. The partition is not offline."""
 
     partition: TopicPartition
     is_leader: bool
@@ -39,10 +55,8 @@ class PartitionView(msgspec.Struct, frozen=True, gc=False):
     size_bytes: int
     segments: int
     producer_ids: int
-    messages_in: int
-    bytes_in: int
-    bytes_out: int
-    # Batches of the leader that contradict this follower's state of their producers.
+    traffic: Traffic
+    # Batches of the leader, since the start, that contradict this follower's state of producers.
     mismatches: int
     open_transactions: tuple[OpenTransaction, ...]
 

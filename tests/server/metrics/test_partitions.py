@@ -200,3 +200,25 @@ def test_a_partition_may_be_removed_during_the_scrape(world: World) -> None:
     partitions.remove(DATA[0])
     page += lines
     assert scraped(page).value(metrics.LOG_END_OFFSET.name, **labels(DATA[0])) == 0
+
+
+def test_the_traffic_of_a_topic_never_decreases_when_a_partition_leaves(world: World) -> None:
+    """`rate()` takes a decrease of a counter for a restart of the broker. The partition may leave
+    before, during and after a scrape."""
+    topic, stays = "moves", Partitions()
+    for index in range(3):
+        found = made.partition(name=TopicPartition(topic, index))
+        made.send(found, 7, 0, count=5)
+        stays.add(found)
+    views = PartitionViews(stays)
+
+    def page(leaving: int) -> Scraped:
+        lines = partition_lines(views, world.transactions.views, 0)
+        begun = [next(lines)]
+        stays.remove(TopicPartition(topic, leaving))
+        return scraped([*begun, *lines])
+
+    pages = page(2), page(0), scraped(partition_lines(views, world.transactions.views, 0))
+    assert [found.value(metrics.MESSAGES_IN.name, topic=topic) for found in pages] == [15] * 3
+    bytes_in = {found.value(metrics.BYTES_IN.name, topic=topic) for found in pages}
+    assert len(bytes_in) == 1

@@ -28,12 +28,7 @@ def test_a_transaction_with_a_marker_below_the_high_watermark_is_forgotten_witho
 def test_no_request_is_served_before_there_is_a_leader() -> None:
     led = partition()
     replica = Partition(NAME, bytes(16), led._log, lambda _: None)
-    assert (replica.is_leader, replica.leader_id, replica.leader_epoch, replica.bytes_out) == (
-        False,
-        -1,
-        -1,
-        0,
-    )
+    assert (replica.is_leader, replica.leader_id, replica.leader_epoch) == (False, -1, -1)
     assert refusal(replica.check_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     replica.become_leader(0, 0, (0,), (0,))
     replica.check_leader()

@@ -20,11 +20,12 @@ def test_a_view_shows_the_state_of_one_moment_and_does_not_change() -> None:
         batch(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True),
         now_ms=NOW_MS + 5,
     )
-    found.bytes_out += 9
-    assert (before.log_end_offset, before.messages_in, before.producer_ids) == (1, 1, 0)
+    found.traffic.bytes_out += 9
+    assert (before.log_end_offset, before.traffic.messages_in, before.producer_ids) == (1, 1, 0)
     after = partition_view(found)
     assert (after.log_end_offset, after.high_watermark, after.last_stable_offset) == (2, 2, 1)
-    assert (after.bytes_out, after.messages_in, after.producer_ids) == (9, 2, 1)
+    assert (after.traffic.bytes_out, after.traffic.messages_in) == (9, 2)
+    assert after.producer_ids == 1
     assert after.size_bytes > before.size_bytes
     (transaction,) = after.open_transactions
     assert (transaction.producer_id, transaction.updated_ms) == (7, NOW_MS + 5)
