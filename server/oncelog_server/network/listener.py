@@ -42,6 +42,9 @@ log = structlog.get_logger("oncelog.network")
 # A client chooses the name and version of its software, so the metrics show only this number.
 MOST_SOFTWARE: Final = 100
 OTHER: Final = "other"
+# Connections that are open only until their throttle time ends, over all addresses.
+MOST_THROTTLED: Final = 100
+_THROTTLED: Final = "too many new connections of one address"
 RECEIVE_BUFFER: Final = "socket.receive.buffer.bytes"
 # A compromise, by measurement (docs/performance.md): a larger size makes requests of 1 MB faster, a
 # smaller one librdkafka.
@@ -134,6 +137,8 @@ class Listener:
         self.connections: dict[Connection, None] = {}
         # Connections since the start, also those that exceeded a limit.
         self.accepted = 0
+        # Connections beyond the rate of their address, oldest first. They count for no limit.
+        self._throttled: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
         self._per_listener: Counter[str] = Counter()
         self._servers: list[tuple[asyncio.Server, BindAddress]] = []
@@ -278,14 +283,20 @@ class Listener:
         return False
 
     def _admit(self, connection: Connection) -> bool:
-        """Count a connection for the limits. Return False if it exceeds one, and must be closed."""
+        """Count a connection for the limits. Return False if it exceeds one, and must be closed.
+
+        A connection beyond the rate of its address is throttled before it is counted, as in Kafka's
+        ConnectionQuotas.inc. Otherwise one address could use up the connections of all clients."""
         session = connection.session
         assert session is not None
+        now_ms = self._clock.monotonic_ms()
+        throttle_ms = self._quotas.after_connection(session.host, now_ms)
+        if throttle_ms:
+            self._throttle(connection, session.listener, throttle_ms, now_ms)
+            return True
         connection.is_counted = True
         self._per_host[session.host] += 1
         self._per_listener[session.listener] += 1
-        now_ms = self._clock.monotonic_ms()
-        throttle_ms = self._quotas.after_connection(session.host, now_ms)
         limits = self._limits
         allowed = limits.per_address_overrides.get(session.host, limits.max_connections_per_address)
         exceeds = self._per_listener.total() > limits.max_connections
@@ -298,13 +309,21 @@ class Listener:
             return self._refuse("too many connections of one listener", session, of_listener)
         if self._per_host[session.host] > allowed:
             return self._refuse("too many connections of one address", session, allowed)
-        if throttle_ms:
-            connection.close_after(throttle_ms, "too many new connections of one address")
-            if self._rates is not None:
-                self._rates.take_back(session.listener, now_ms)
         if exceeds:
             self._excess.check()
         return True
+
+    def _throttle(
+        self, connection: Connection, listener: str, throttle_ms: int, now_ms: int
+    ) -> None:
+        """Close the connection after the throttle time (KIP-612). If too many connections wait for
+        this, close the oldest of them now."""
+        connection.close_after(throttle_ms, _THROTTLED)
+        if self._rates is not None:
+            self._rates.take_back(listener, now_ms)
+        self._throttled[connection] = None
+        if len(self._throttled) > MOST_THROTTLED:
+            next(iter(self._throttled)).close(_THROTTLED)
 
     def _refuse(self, event: str, session: Session, limit: int) -> bool:
         """Log that a connection exceeds a limit. Return False."""
@@ -320,6 +339,7 @@ class Listener:
     def connection_closed(self, connection: Connection) -> None:
         if self.connections.pop(connection, False) is not None or connection.session is None:
             return
+        self._throttled.pop(connection, None)
         if connection.is_counted:
             host = connection.session.host
             self._per_listener[connection.session.listener] -= 1

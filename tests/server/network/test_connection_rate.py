@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
+import pytest
+
+from oncelog_server.network import listener as listening
 from oncelog_server.network.admission import PlaintextAdmission
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.quotas.entities import Quota, entity_of
@@ -12,8 +16,10 @@ from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.requests.response import EncodedResponse
 from oncelog_server.requests.session import Session
 from oncelog_server.settings.model import Settings
+from tests.harness.waiting import turns_until
 
 DEADLINE_S = 30
+FLOODER = "127.0.0.2"
 FRAME = b"\0\0\0\4ping"
 
 
@@ -65,3 +71,48 @@ async def test_a_connection_beyond_the_rate_of_its_address_is_not_served_and_clo
         writer.close()
         other.close()
         await listener.stop(0.1)
+
+
+@asynccontextmanager
+async def flooded(number: int, max_connections: int = 100) -> AsyncIterator[tuple[Listener, int]]:
+    """Yield a listener and its port. One address has opened this number of connections, and all
+    but the first are throttled."""
+    clock = ManualClock()
+    quotas = QuotaGate(clock.monotonic_ms)
+    listener = Listener(Echo(), Limits.of(Settings(max_connections=max_connections)), clock, quotas)
+    _, port = await listener.bind(PlaintextAdmission("PLAINTEXT"), "127.0.0.1", 0)
+    await listener.accept()
+    quotas.follow({entity_of([("ip", FLOODER)]): {Quota.CONNECTION: 0.1}})
+    flood = []
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            for _ in range(number):
+                flood.append(
+                    await asyncio.open_connection("127.0.0.1", port, local_addr=(FLOODER, 0))
+                )
+            await turns_until(lambda: listener.accepted == number)
+            yield listener, port
+    finally:
+        for _, writer in flood:
+            writer.close()
+        await listener.stop(0.1)
+
+
+async def test_throttled_connections_use_up_no_limit() -> None:
+    """Kafka's ConnectionQuotas.inc throttles a connection before it is counted."""
+    async with flooded(6, max_connections=2) as (listener, port):
+        assert len(listener.connections) == 6
+        assert listener.by_listener() == [("PLAINTEXT", 1)]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(FRAME)
+        assert await reader.readexactly(4) == b"ping"
+        writer.close()
+
+
+async def test_the_number_of_throttled_connections_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listening, "MOST_THROTTLED", 3)
+    async with flooded(9) as (listener, _):
+        await turns_until(lambda: len(listener.connections) == 4)
+        assert listener.by_listener() == [("PLAINTEXT", 1)]

@@ -60,7 +60,12 @@ class World:
 
     @property
     def waiting(self) -> list[Connection]:
-        return [found for found in self.listener.connections if not found.is_counted]
+        listener = self.listener
+        return [
+            found
+            for found in listener.connections
+            if not found.is_counted and found not in listener._throttled
+        ]
 
     async def served(self, reader: asyncio.StreamReader) -> bool:
         """Return True if the response is there, after the turns of the loop that it needs."""
