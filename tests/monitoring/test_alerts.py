@@ -91,6 +91,9 @@ CASES = [
     Case("OncelogReadersHeldBack", {LAG: constant(5), STABLE: constant(7)}, 4, WHERE),
     Case("OncelogReadersHeldBack", {LAG: constant(5), STABLE: "7+1x120"}, 4, None),
     Case("OncelogReadersHeldBack", {LAG: constant(0), STABLE: constant(7)}, 4, None),
+    # Transactions of three minutes, one after the other.
+    Case("OncelogReadersHeldBack", {LAG: constant(5), STABLE: "7 7 7 8 8 8 9x60"}, 5, None),
+    Case("OncelogReadersHeldBack", {LAG: constant(5), STABLE: "7 7 7 8 8 8 9x60"}, 13, WHERE),
     Case("OncelogHangingTransaction", {HANGING: constant(1)}, 6, {"state": "Hanging"}),
     Case("OncelogHangingTransaction", {HANGING: constant(0)}, 6, None),
     Case("OncelogHangingTransaction", {ONGOING: constant(1)}, 6, None),

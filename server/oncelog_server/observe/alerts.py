@@ -104,11 +104,12 @@ ALERTS: Final = (
         " {{ $value | humanizeDuration }}",
         "certificate-expires",
     ),
-    # The last stable offset does not move, although records are there.
+    # The last stable offset does not move, although records are there. The range has several samples
+    # also with Prometheus' default interval of a minute: a single sample never changes.
     Alert(
         "OncelogReadersHeldBack",
         f"{metrics.LAST_STABLE_OFFSET_LAG.name} > 0"
-        f" and changes({metrics.LAST_STABLE_OFFSET.name}[1m]) == 0",
+        f" and changes({metrics.LAST_STABLE_OFFSET.name}[5m]) == 0",
         1,
         WARNING,
         "{{ $labels.topic }}-{{ $labels.partition }}: {{ $value }} offsets wait for a transaction",
