@@ -55,6 +55,8 @@ STABLE = series("oncelog_last_stable_offset", *PARTITION)
 FREE, SIZE = series("oncelog_disk_free_bytes"), series("oncelog_disk_size_bytes")
 OLDEST = series("oncelog_oldest_transaction_seconds")
 TWO_PHASE = series("oncelog_two_phase_transactions")
+PENDING = series("oncelog_markers_pending")
+DECISION = series("oncelog_oldest_decided_transaction_seconds")
 HANGING = series("oncelog_open_transactions", 'state="Hanging"')
 ONGOING = series("oncelog_open_transactions", 'state="Ongoing"')
 FENCED = series("oncelog_producers_fenced_total", 'cause="new producer"')
@@ -103,7 +105,9 @@ CASES = [
     Case("OncelogTwoPhaseTransactionOpen", {OLDEST: constant(3601), TWO_PHASE: "1x120"}, 2, {}),
     Case("OncelogTwoPhaseTransactionOpen", {OLDEST: constant(3599), TWO_PHASE: "1x120"}, 2, None),
     Case("OncelogTwoPhaseTransactionOpen", {OLDEST: constant(3601), TWO_PHASE: "0x120"}, 2, None),
-    *gauge("OncelogMarkersPending", "oncelog_markers_pending", 1, 0, 3),
+    *gauge("OncelogMarkersPending", "oncelog_oldest_decided_transaction_seconds", 61, 60, 3),
+    # A busy cluster always has markers in flight.
+    Case("OncelogMarkersPending", {PENDING: constant(50), DECISION: constant(0.2)}, 10, None),
     Case("OncelogProducersFenced", {FENCED: "0+2x120"}, 15, {"cause": "new producer"}),
     Case("OncelogProducersFenced", {FENCED: "0+0.5x120"}, 15, None),
     Case("OncelogLoopLag", {LOOP: constant(101)}, 6, {"quantile": "0.99"}),

@@ -22,9 +22,9 @@ def transaction_lines(views: TransactionViews, wall_ms: int) -> Iterator[str]:
     yield metrics.TRANSACTIONAL_IDS.head()
     for state, count in totals.by_state.items():
         yield metrics.TRANSACTIONAL_IDS.line(count, state.kafka_name)
-    oldest_ms = wall_ms if totals.oldest_start_ms is None else totals.oldest_start_ms
-    yield from metrics.OLDEST_TRANSACTION.only(max(wall_ms - oldest_ms, 0) / 1000)
+    yield from metrics.OLDEST_TRANSACTION.only(_age_s(totals.oldest_start_ms, wall_ms))
     yield from metrics.TWO_PHASE_TRANSACTIONS.only(totals.two_phase)
+    yield from metrics.OLDEST_DECISION.only(_age_s(totals.oldest_decision_ms, wall_ms))
     yield from metrics.MARKERS_PENDING.only(totals.markers_pending)
     yield from metrics.UNKNOWN_DESTINATION.only(totals.markers_without_leader)
     yield from metrics.UNAPPENDED.only(totals.unappended)
@@ -33,6 +33,10 @@ def transaction_lines(views: TransactionViews, wall_ms: int) -> Iterator[str]:
     yield from _load_lines(
         outcomes.loads, metrics.TRANSACTION_LOAD_MAX, metrics.TRANSACTION_LOAD_AVERAGE
     )
+
+
+def _age_s(since_ms: int | None, wall_ms: int) -> float:
+    return 0 if since_ms is None else max(wall_ms - since_ms, 0) / 1000
 
 
 def _outcome_lines(outcomes: TransactionOutcomes) -> Iterator[str]:

@@ -204,10 +204,17 @@ TWO_PHASE_TRANSACTIONS: Final = Metric(
     GAUGE,
     "Open transactions without a timeout: participants in two-phase commit (KIP-939).",
 )
+OLDEST_DECISION: Final = Metric(
+    "oncelog_oldest_decided_transaction_seconds",
+    GAUGE,
+    "Time since the decision of the oldest transaction that is decided and not complete; 0 if there"
+    " is none.",
+)
 MARKERS_PENDING: Final = Metric(
     "oncelog_markers_pending",
     GAUGE,
-    "Markers of decided transactions that are not confirmed as written yet.",
+    "Markers of decided transactions that are not confirmed as written yet, including those in"
+    " flight to other brokers.",
 )
 UNKNOWN_DESTINATION: Final = Metric(
     "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize",

@@ -16,6 +16,7 @@ PAGES: Final = "docs/runbooks"
 # 80 % of the default of transaction.max.timeout.ms.
 OLD_S: Final = 720
 OLD_TWO_PHASE_S: Final = 3600
+INCOMPLETE_S: Final = 60
 FREE_SHARE: Final = 0.1
 CERTIFICATE_DAYS: Final = 7
 FENCES_A_MINUTE: Final = 1
@@ -104,8 +105,8 @@ ALERTS: Final = (
         " {{ $value | humanizeDuration }}",
         "certificate-expires",
     ),
-    # The last stable offset does not move, although records are there. The range has several samples
-    # also with Prometheus' default interval of a minute: a single sample never changes.
+    # The last stable offset does not move, although records are there. The range has several
+    # samples also with Prometheus' default interval of a minute: a single sample never changes.
     Alert(
         "OncelogReadersHeldBack",
         f"{metrics.LAST_STABLE_OFFSET_LAG.name} > 0"
@@ -140,12 +141,14 @@ ALERTS: Final = (
         " {{ $value | humanizeDuration }}",
         "two-phase-transaction-open",
     ),
+    # The age, because the number of markers in flight is above 0 whenever the cluster is busy.
     Alert(
         "OncelogMarkersPending",
-        f"{metrics.MARKERS_PENDING.name} > 0",
-        2,
+        f"{metrics.OLDEST_DECISION.name} > {INCOMPLETE_S}",
+        1,
         WARNING,
-        "{{ $value }} markers of decided transactions are not confirmed",
+        "a decided transaction on {{ $labels.instance }} is incomplete for"
+        " {{ $value | humanizeDuration }}",
         "markers-pending",
     ),
     Alert(

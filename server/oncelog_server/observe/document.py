@@ -58,7 +58,7 @@ _QUESTIONS: Final = (
     ),
     (
         "Is the transaction decided, but not complete?",
-        f"`{metrics.MARKERS_PENDING.name}` above 0 for long",
+        f"`{metrics.OLDEST_DECISION.name}`, `{metrics.MARKERS_PENDING.name}`",
     ),
     (
         "Are requests slow, and is the disk or the event loop the cause?",

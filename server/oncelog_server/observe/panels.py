@@ -188,6 +188,7 @@ DASHBOARDS: Final = (
                 "ops",
                 metrics.REFUSED.help,
             ),
+            _single(metrics.OLDEST_DECISION, "Oldest decided and incomplete transaction", "s"),
             _single(metrics.MARKERS_PENDING, "Markers that are not confirmed"),
             _single(metrics.TWO_PHASE_TRANSACTIONS, "Two-phase transactions"),
             _single(metrics.LATE_TRANSACTIONS, "Partitions with a late transaction"),

@@ -101,6 +101,7 @@ class TransactionViews:
         states: Counter[State] = Counter()
         two_phase = markers = leaderless = unappended = 0
         oldest_ms: int | None = None
+        decided_ms: int | None = None
         for _, shard in self._runtime.shards():
             for lives in portions(shard.transactions.values()):
                 states.update([live.metadata.state for live in lives])
@@ -114,6 +115,8 @@ class TransactionViews:
             for live in list(shard.prepared.values()):
                 markers += len(live.markers_left)
                 unappended += not live.markers_left
+                prepared_ms = live.metadata.last_update_ms
+                decided_ms = prepared_ms if decided_ms is None else min(decided_ms, prepared_ms)
                 yield
                 for partition in list(live.markers_left):
                     leaderless += not self._has_leader(partition)
@@ -122,6 +125,7 @@ class TransactionViews:
             {state: states[state] for state in State},
             two_phase,
             oldest_ms,
+            decided_ms,
             markers,
             leaderless,
             unappended,

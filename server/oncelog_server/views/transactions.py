@@ -54,12 +54,14 @@ class TransactionDetails(msgspec.Struct, frozen=True):
 
 class TransactionTotals(msgspec.Struct, frozen=True):
     """Sums over the transactional ids of one coordinator. `oldest_start_ms` is the start of the
-    oldest undecided transaction, None without one. `unappended`: number of decided transactions
-    that have all their markers, but no completion record in the log yet."""
+    oldest undecided transaction, None without one. `oldest_decision_ms` is the time of the oldest
+    decision with an incomplete transaction, None without one. `unappended`: number of decided
+    transactions that have all their markers, but no completion record in the log yet."""
 
     by_state: Mapping[TransactionState, int]
     two_phase: int
     oldest_start_ms: int | None
+    oldest_decision_ms: int | None
     markers_pending: int
     markers_without_leader: int
     unappended: int

@@ -68,6 +68,23 @@ def test_markers_that_find_no_leader_are_in_the_queue(world: World) -> None:
     assert page.value(metrics.UNAPPENDED.name) == 0
 
 
+def test_a_decided_transaction_ages_until_it_is_complete(world: World) -> None:
+    age = metrics.OLDEST_DECISION.name
+    world.scene.leaderless.add(DATA[0])
+    for name in ("t", "u"):
+        producer = world.producer(name)
+        world.add(producer, *DATA[:2], transactional_id=name)
+        world.settle(advance_ms=10_000)
+        assert page_of(world).value(age) == (0 if name == "t" else 10), "not decided yet"
+        world.end(producer, True, transactional_id=name)
+    world.settle(advance_ms=20_000)
+    page = page_of(world)
+    assert (page.value(age), page.value(metrics.MARKERS_PENDING.name)) == (30, 2)
+    world.scene.leaderless.clear()
+    world.settle(advance_ms=1_000)
+    assert page_of(world).value(age) == 0
+
+
 def test_decisions_are_counted_by_outcome_and_cause(world: World) -> None:
     for committed in (True, True, False):
         producer = world.producer()
