@@ -9,7 +9,7 @@ batches that were written or committed since the last scrape."""
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from oncelog_server.group.views import GroupViews
@@ -41,8 +41,12 @@ class KnownCounts:
 
     __slots__ = ("_counts",)
 
-    def __init__(self) -> None:
-        self._counts: list[tuple[int, int]] = []
+    def __init__(self, counts: Iterable[tuple[int, int]] = ()) -> None:
+        self._counts = list(counts)
+
+    def copy(self) -> KnownCounts:
+        """Return the same counts, for changes that leave these as they are."""
+        return KnownCounts(self._counts)
 
     def begin_at(self, offset: int) -> None:
         """Begin new counts at `offset`, unless this or a lower offset is known."""
@@ -71,19 +75,21 @@ class KnownCounts:
 
 
 class GroupLag:
-    """Makes the lines for the page of `/metrics`. Keeps the counts from scrape to scrape."""
+    """Makes the lines for the page of `/metrics`. Keeps the counts from scrape to scrape. Several
+    scrapes may run at a time: each changes its own copies, which replace the kept counts at its
+    end."""
 
     def __init__(self, groups: GroupViews, partitions: ReadableViews) -> None:
         self._groups = groups
         self._partitions = partitions
         self._known: dict[_Place, KnownCounts] = {}
-        self._steps_left = 0
 
     def lines(self) -> Iterator[str]:
         """Yield lag and held-back records of every group, with a turn of the loop after each
         step."""
-        self._steps_left = MAX_STEPS
+        count = _Count(self._partitions)
         by_partition, omitted = yield from self._committed()
+        before = self._known
         known: dict[_Place, KnownCounts] = {}
         lags: list[str] = []
         held: list[str] = []
@@ -92,11 +98,12 @@ class GroupLag:
             view = self._partitions.view(name)
             if view is None or view.topic_id != topic_id:
                 continue
-            counts = self._known.get(place) or KnownCounts()
+            kept = before.get(place)
+            counts = KnownCounts() if kept is None else kept.copy()
             if not view.is_compacted:
                 known[place] = counts  # compaction would change kept counts
             try:
-                lag_of, held_of = yield from self._count(view, counts, committed)
+                lag_of, held_of = yield from count.lags(view, counts, committed)
             except Refused:
                 continue  # other metrics report offline partitions
             topic, index = name
@@ -130,7 +137,15 @@ class GroupLag:
                 rows.append(Committed(commit.group_id, start))
         return found, max(count - MAX_SERIES, 0)
 
-    def _count(
+
+class _Count:
+    """The count of one scrape, in at most MAX_STEPS steps."""
+
+    def __init__(self, partitions: ReadableViews) -> None:
+        self._partitions = partitions
+        self._steps_left = MAX_STEPS
+
+    def lags(
         self, view: ReadableView, counts: KnownCounts, committed: list[Committed]
     ) -> Generator[str, None, tuple[dict[int, int], dict[int, int]]]:
         """Return lag and held-back records by committed offset."""

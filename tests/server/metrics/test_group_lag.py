@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from oncelog_server.group.offsets import CommittedOffset
 from oncelog_server.group.views import GroupViews
@@ -93,3 +96,64 @@ def test_a_scrape_takes_a_limited_number_of_steps(
     labels = {"consumergroup": "g", "topic": "t", "partition": "0"}
     assert found.value(metrics.GROUP_LAG.name, **labels) == 50
     assert found.value(metrics.GROUP_HELD_BACK.name, **labels) == 50
+
+
+class Growing:
+    """A partition with a record at each offset. One step of `walk` counts ten records."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.commits: dict[str, int] = {}
+
+    def offsets(self) -> Iterator[GroupOffset]:
+        for group, offset in list(self.commits.items()):
+            yield GroupOffset(group, NAME, offset)
+
+    def view(self, name: TopicPartition) -> ReadableView:
+        return ReadableView(name, TOPIC_ID, False, 0, self.end, self.end)
+
+    def walk(self, view: ReadableView, first_offset: int, end_offset: int) -> Iterator[Walked]:
+        reached = first_offset
+        while reached < end_offset:
+            reached = min(reached + 10, end_offset)
+            yield Walked(reached, reached - first_offset)
+
+
+def lags(lines: Iterable[str]) -> dict[str, float]:
+    page = scraped(line for line in lines if line not in (WORK, TURN))
+    return {
+        labels["consumergroup"]: page.value(metrics.GROUP_LAG.name, **labels)
+        for labels in page.labels(metrics.GROUP_LAG.name)
+    }
+
+
+@given(
+    old=st.integers(30, 90),
+    new=st.integers(0, 25),
+    ends=st.tuples(st.integers(110, 300), st.integers(0, 50)),
+    head_start=st.integers(1, 12),
+    turns=st.lists(st.integers(0, 1), max_size=200),
+)
+def test_scrapes_at_the_same_time_do_not_disturb_each_other(
+    old: int, new: int, ends: tuple[int, int], head_start: int, turns: list[int]
+) -> None:
+    """A group with a lower offset begins while the first scrape counts. The second scrape then
+    begins its counts at this offset."""
+    log = Growing()
+    lag = GroupLag(cast(GroupViews, log), cast(ReadableViews, log))
+    log.end, log.commits = 100, {"old": old}
+    assert lags(lag.lines()) == {"old": 100 - old}
+    log.end = ends[0]
+    first = lag.lines()
+    pages = [list(islice(first, head_start)), []]
+    log.commits["new"] = new
+    log.end += ends[1]
+    both = [first, lag.lines()]
+    for turn in turns:
+        pages[turn] += islice(both[turn], 1)
+    pages[0] += both[0]
+    pages[1] += both[1]
+    second = lags(pages[1])
+    assert second == {"old": log.end - old, "new": log.end - new}
+    assert lags(pages[0])["old"] in (ends[0] - old, log.end - old)
+    assert lags(lag.lines()) == second
