@@ -94,6 +94,16 @@ def test_a_batch_that_fits_after_a_wait_is_read_after_the_wait() -> None:
     assert fetch.after_fetch("alice", "app", 1_050, 0, NOW_MS + 500) == (0, False)
 
 
+def test_each_broker_limits_the_mutations_that_it_makes() -> None:
+    """Kafka's brokers forward all changes to the active controller, which has one bucket
+    (KIP-599)."""
+    for broker in (gate(Quota.MUTATION, 1.0), gate(Quota.MUTATION, 1.0)):
+        permits = broker.permits("alice", "app", is_strict=False)
+        assert permits is not None
+        permits.take("large", 15)  # a bucket of 11
+        assert permits.throttle_ms() == 4_000
+
+
 def test_strict_permits_are_refused_only_while_the_tokens_are_negative() -> None:
     mutations = gate(Quota.MUTATION, 1.0)
     first = mutations.permits("alice", "app", is_strict=False)
