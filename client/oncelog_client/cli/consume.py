@@ -366,18 +366,34 @@ async def _print(
                 break
             if bounds is not None:
                 records = bounds.within(records)
-            lines = list(map(line, records))
-            try:
-                await output.write(b"".join(lines))
-            except asyncio.CancelledError:
-                whole = _whole(lines, output.taken)
-                printed.count += whole
-                # The count of uncommitted records includes records that were not printed.
-                printed.uncommitted = None
-                _give_back(consumer, records[whole:])
-                raise
-            printed.count += len(records)
+            await _write(consumer, line, records, output, printed)
             progress.advance(printed.count)
+
+
+async def _write(
+    consumer: Consumer,
+    line: Callable[[ConsumerRecord], bytes],
+    records: Sequence[ConsumerRecord],
+    output: StandardOutput,
+    printed: Printed,
+) -> None:
+    """Write the lines of `records`, and count the written records. If this fails or is cancelled,
+    give the unwritten records back to the consumer, as resetUnconsumedOffsets of Kafka's
+    ConsoleConsumer does before it closes its consumer."""
+    lines: list[bytes] = []
+    output.taken = 0
+    whole = 0
+    try:
+        lines += map(line, records)
+        await output.write(b"".join(lines))
+        whole = len(records)
+    finally:
+        if whole < len(records):
+            whole = _whole(lines, output.taken)
+            # The count of uncommitted records includes records that were not printed.
+            printed.uncommitted = None
+            _give_back(consumer, records[whole:])
+        printed.count += whole
 
 
 def _whole(lines: Sequence[bytes], size: int) -> int:
@@ -388,9 +404,12 @@ def _whole(lines: Sequence[bytes], size: int) -> int:
 
 def _give_back(consumer: Consumer, records: Sequence[ConsumerRecord]) -> None:
     """Move the consumer back to the first of `records` in each partition. These records were not
-    printed, so the consumer must not commit them."""
+    printed, so the consumer must not commit them. It commits nothing of a partition that it no
+    longer has."""
+    assigned = consumer.assignment()
     for record in reversed(records):
-        consumer.seek(record.topic_partition, record.offset)
+        if record.topic_partition in assigned:
+            consumer.seek(record.topic_partition, record.offset)
 
 
 def _json_line(record: ConsumerRecord) -> bytes:

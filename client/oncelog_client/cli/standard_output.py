@@ -18,6 +18,7 @@ class StandardOutput:
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
+        self._may_block = False  # A regular file is always ready, and selectors refuse it.
         stream.flush()
         try:
             self._descriptor = stream.fileno()
@@ -25,13 +26,14 @@ class StandardOutput:
             self._descriptor = -1
         else:
             mode = os.fstat(self._descriptor).st_mode
-            if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(self._descriptor)):
-                self._descriptor = -1  # A regular file is always ready, and selectors refuse it.
+            self._may_block = (
+                stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(self._descriptor)
+            )
         self._own = -1
         self.taken = 0  # bytes of the last write that were accepted so far
 
     def __enter__(self) -> StandardOutput:
-        if self._descriptor >= 0:
+        if self._may_block:
             # The file is opened again, because O_NONBLOCK on the descriptor itself would apply to
             # all processes that share the descriptor, such as the shell.
             flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -46,8 +48,8 @@ class StandardOutput:
             os.close(self._own)
 
     async def write(self, data: bytes) -> None:
-        """Return when all of `data` is written. If the call is cancelled, the first `taken` bytes
-        have been written.
+        """Return when all of `data` is written. If the call is cancelled or fails, the first
+        `taken` bytes have been written.
 
         Raises OSError as a write does, or BrokenPipeError if the reader has ended.
         """
@@ -62,7 +64,11 @@ class StandardOutput:
             await self._some(view[self.taken :])
 
     async def _some(self, data: memoryview) -> None:
-        """Write what the reader accepts at once, or wait until it accepts something."""
+        """Write what the reader accepts at once, or wait until it accepts something. A full disk
+        may accept a part."""
+        if not self._may_block:
+            self.taken += os.write(self._descriptor, data)
+            return
         if self._own < 0:
             await _writable(self._descriptor)
             self.taken += os.write(self._descriptor, data[:ALWAYS_TAKEN])
