@@ -24,6 +24,8 @@ from oncelog_client.cli.reset import in_scope, parse_scope
 from oncelog_client.values import TopicPartition
 
 DEAD: Final = "Dead"
+# The protocol types of consumers, and of groups that never had a member.
+CONSUMERS: Final = frozenset({"consumer", ""})
 GROUP_COLUMN: Final = Column("Group", "id")
 LIST_COLUMNS: Final = (
     GROUP_COLUMN,
@@ -85,7 +87,7 @@ DELETED_OFFSET_COLUMNS: Final = (
 @click.option("--reset-offsets", is_flag=True, help="Print new offsets; --execute commits them.")
 @click.option("--delete-offsets", is_flag=True, help="Delete the offsets of --topic.")
 @click.option("--group", "named", multiple=True, type=NAME, metavar="NAME", help="The group.")
-@click.option("--all-groups", is_flag=True, help="Every group.")
+@click.option("--all-groups", is_flag=True, help="Every group of consumers.")
 @click.option(
     "--topic", multiple=True, type=NAME, metavar="TOPIC[:0,1]", help="A topic, or some partitions."
 )
@@ -111,11 +113,12 @@ DELETED_OFFSET_COLUMNS: Final = (
     "--from-file",
     type=FILE,
     metavar="FILE",
-    help="Reset to the offsets in lines topic,partition,offset.",
+    help="Reset to the offsets in lines [group,]topic,partition,offset.",
 )
 @click.option("--execute", is_flag=True, help="Commit the reset.")
 @click.option("--dry-run", is_flag=True, help="Change nothing.  [default]")
 @click.option("--export", is_flag=True, help="Print a reset as lines for --from-file.")
+@click.option("--kafka-errors", is_flag=True, hidden=True)  # for kafka-consumer-groups.sh
 def groups(
     *,
     list_: bool,
@@ -142,7 +145,12 @@ def groups(
 
     async def call(admin: Admin) -> None:
         if flags["all_groups"]:
-            flags["named"] = [group.group_id for group in await admin.list_groups()]
+            # ListGroupsOptions.forConsumerGroups: no groups of Kafka Connect, for example.
+            flags["named"] = [
+                group.group_id
+                for group in await admin.list_groups()
+                if group.protocol_type in CONSUMERS
+            ]
         await VERBS[verb](admin, flags)
 
     ask(call)
@@ -242,18 +250,18 @@ async def _delete(admin: Admin, flags: dict[str, Any]) -> None:
 
 async def _delete_offsets(admin: Admin, flags: dict[str, Any]) -> None:
     scope = parse_scope(flags["topic"])
-    rows: list[tuple[Any, ...]] = []
+    chosen: dict[str, list[TopicPartition]] = {}
     for group in await _existing(admin, flags["named"]):
         name = group.group_id
         committed = await admin.list_group_offsets(name)
-        chosen: list[TopicPartition] = sorted(
-            partition for partition in committed if in_scope(scope, partition)
-        )
-        if not chosen and not flags["all_groups"]:
+        chosen[name] = sorted(partition for partition in committed if in_scope(scope, partition))
+        if not chosen[name] and not flags["all_groups"]:
             raise Failed(f"group {name} has no offsets of {', '.join(flags['topic'])}")
-        if chosen:
-            await admin.delete_group_offsets(name, chosen)
-        rows += [(name, partition.topic, partition.partition, "deleted") for partition in chosen]
+    rows: list[tuple[Any, ...]] = []
+    for name, partitions in chosen.items():
+        if partitions:
+            await admin.delete_group_offsets(name, partitions)
+        rows += [(name, *partition, "deleted") for partition in partitions]
     show(DELETED_OFFSET_COLUMNS, rows, output=flags["output"], empty="no offsets")
 
 

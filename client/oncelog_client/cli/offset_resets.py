@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from oncelog_client.admin import Admin
 from oncelog_client.cli.failures import Failed
-from oncelog_client.cli.names import INT32_MAX, INT64_MAX
-from oncelog_client.cli.output import Column, for_people, note, show
+from oncelog_client.cli.missing_rights import text_of
+from oncelog_client.cli.output import Column, for_people, note, say, show
 from oncelog_client.cli.quantities import count_text
 from oncelog_client.cli.reset import (
     in_scope,
@@ -19,11 +19,10 @@ from oncelog_client.cli.reset import (
     parse_duration,
     parse_scope,
 )
+from oncelog_client.cli.reset_plan import NewOffsets, plan_text, read_plan
+from oncelog_client.errors import KafkaError
 from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import OffsetAndMetadata, TopicPartition
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # A reset needs exactly one of these flags.
 STRATEGIES: Final = (
@@ -40,34 +39,91 @@ RESET_COLUMNS: Final = (
 )
 INACTIVE: Final = {"Empty", "Dead"}
 
-NewOffsets = dict[TopicPartition, int]
+# A group that is not reset -> the reason.
+Failures = dict[str, str]
 
 
 async def reset_offsets(admin: Admin, flags: dict[str, Any]) -> None:
-    """Show the old and new offsets of each group. With `execute`, commit the new offsets.
+    """Show the old and new offsets of each group. With `execute`, commit the new offsets. A group
+    that cannot be reset does not stop the others (ConsumerGroupService.resetOffsets).
 
-    Raises Failed for a group with members, because they would ignore the new offsets.
+    Raises Failed at the end if a group has members, because they would ignore the new offsets, if
+    it is not in the file, or if its commit fails. With `kafka_errors`, print the errors as Kafka's
+    tool does instead. An error before the first commit raises Failed, KafkaError or
+    click.UsageError, and nothing is committed.
     """
-    rows: list[tuple[Any, ...]] = []
+    single = not flags["all_groups"] and len(flags["named"]) == 1
+    failures: Failures = {}
+    old, new = await _planned(admin, flags, failures, single=single)
+    if flags["execute"]:
+        for group in list(new):
+            try:
+                await _commit(admin, group, new[group])
+            except KafkaError as error:
+                reason = text_of(error, admin.config)
+                failures[group] = f"group {group}: the commit of its offsets failed: {reason}"
+                del new[group]
+    _show(old, new, flags, single=single)
+    if failures and flags["kafka_errors"]:
+        say("".join(f"\nError: {reason}\n" for reason in failures.values()))
+    elif failures:
+        raise Failed("; ".join(failures.values()))
+
+
+async def _planned(
+    admin: Admin, flags: dict[str, Any], failures: Failures, *, single: bool
+) -> tuple[dict[str, NewOffsets], dict[str, NewOffsets]]:
+    """Return the committed and the new offsets of each group that can be reset. The others are
+    added to `failures`."""
+    plan = None
+    if flags["from_file"] is not None:
+        plan = read_plan(flags["from_file"], flags["named"][0] if single else None)
+    old: dict[str, NewOffsets] = {}
+    new: dict[str, NewOffsets] = {}
     for group, described in (await admin.describe_groups(flags["named"])).items():
         if described.state not in INACTIVE:
-            raise Failed(
-                f"group {group} is {described.state}: stop its members before its offsets are reset"
-            )
-        listed = await admin.list_group_offsets(group)
-        old = {place: committed.offset for place, committed in listed.items()}
-        new = await _new_offsets(admin, old, flags)
-        if flags["execute"] and new:
-            await admin.alter_group_offsets(
-                group, {place: OffsetAndMetadata(offset) for place, offset in new.items()}
-            )
+            failures[group] = _active(group, described.state, as_kafka=flags["kafka_errors"])
+        elif plan is not None and group not in plan:
+            failures[group] = f"No reset plan for group {group} found."
+        else:
+            listed = await admin.list_group_offsets(group)
+            old[group] = {place: committed.offset for place, committed in listed.items()}
+            wanted = await _wanted(admin, old[group], flags) if plan is None else plan[group]
+            new[group] = await _within_logs(admin, wanted)
+    return old, new
+
+
+def _active(group: str, state: str, *, as_kafka: bool) -> str:
+    if as_kafka:
+        return (
+            f"Assignments can only be reset if the group '{group}' is inactive, but the current"
+            f" state is {state}."
+        )
+    return f"group {group} is {state}: stop its members before its offsets are reset"
+
+
+async def _commit(admin: Admin, group: str, new: NewOffsets) -> None:
+    if new:
+        commits = {place: OffsetAndMetadata(offset) for place, offset in new.items()}
+        await admin.alter_group_offsets(group, commits)
+
+
+def _show(
+    old: dict[str, NewOffsets], new: dict[str, NewOffsets], flags: dict[str, Any], *, single: bool
+) -> None:
+    """Show the new offsets, as a table or as the lines of `--export`."""
+    rows: list[tuple[Any, ...]] = []
+    for group, offsets in new.items():
+        before = old[group]
         rows += [
-            (group, *place, old.get(place), offset, offset - old[place] if place in old else None)
-            for place, offset in sorted(new.items())
+            (
+                *(group, *place, before.get(place), offset),
+                offset - before[place] if place in before else None,
+            )
+            for place, offset in sorted(offsets.items())
         ]
     if flags["export"]:
-        for _, topic, partition, _, offset, _ in rows:
-            click.echo(f"{topic},{partition},{offset}")
+        click.echo(plan_text(new, single=single), nl=False)
     else:
         show(RESET_COLUMNS, rows, output=flags["output"], empty="no offsets to reset")
     if rows and for_people(flags["output"]):
@@ -75,14 +131,14 @@ async def reset_offsets(admin: Admin, flags: dict[str, Any]) -> None:
         note(f"{count_text(len(rows), 'offset')}: {done}")
 
 
-async def _new_offsets(admin: Admin, committed: NewOffsets, flags: dict[str, Any]) -> NewOffsets:
-    """Return the requested offsets. An offset outside its log is replaced by the log's start or
-    end, with a warning."""
-    if flags["from_file"] is not None:
-        wanted = read_offsets(flags["from_file"])
-    else:
-        partitions = await _partitions(admin, committed, flags["topic"])
-        wanted = await _by_strategy(admin, partitions, committed, flags)
+async def _wanted(admin: Admin, committed: NewOffsets, flags: dict[str, Any]) -> NewOffsets:
+    partitions = await _partitions(admin, committed, flags["topic"])
+    return await _by_strategy(admin, partitions, committed, flags)
+
+
+async def _within_logs(admin: Admin, wanted: NewOffsets) -> NewOffsets:
+    """Return the offsets. An offset outside its log is replaced by the log's start or end, with a
+    warning."""
     starts = await _listed(admin, list(wanted), "earliest")
     ends = await _listed(admin, list(wanted), "latest")
     moved, warnings = kept_within(wanted, starts, ends)
@@ -150,38 +206,3 @@ async def _by_strategy(
 async def _listed(admin: Admin, partitions: list[TopicPartition], end: Any) -> NewOffsets:
     found = await admin.list_offsets(dict.fromkeys(partitions, end))
     return {partition: response.offset for partition, response in found.items()}
-
-
-def read_offsets(path: Path) -> NewOffsets:
-    """Parse the offsets in lines `topic,partition,offset`.
-
-    Raises click.UsageError with the number of an invalid line, and for a file that is not UTF-8.
-    """
-    import csv
-
-    offsets: NewOffsets = {}
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            for number, row in enumerate(csv.reader(file), 1):
-                if row:
-                    place, offset = _line(path, number, row)
-                    offsets[place] = offset
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"--from-file {path}: not text in UTF-8 ({error.reason})") from None
-    except csv.Error as error:
-        raise click.UsageError(f"--from-file {path}: {error}") from None
-    return offsets
-
-
-def _line(path: Path, number: int, row: list[str]) -> tuple[TopicPartition, int]:
-    try:
-        topic, partition, offset = row
-        place, at = TopicPartition(topic, int(partition)), int(offset)
-    except ValueError:
-        place, at = TopicPartition("", -1), -1
-    if not place.topic or not 0 <= place.partition <= INT32_MAX or not 0 <= at <= INT64_MAX:
-        text = ",".join(row)[:80]
-        raise click.UsageError(
-            f"--from-file {path}, line {number}: {text!r} is not topic,partition,offset"
-        )
-    return place, at

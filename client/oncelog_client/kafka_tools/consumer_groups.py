@@ -91,7 +91,8 @@ def _validate_regex(regex: str) -> int:
 def _run_our_command(arguments: Sequence[str]) -> int:
     from oncelog_client.cli import oncelog
 
-    code = oncelog.main(["groups", *arguments], prog_name="oncelog", standalone_mode=False)
+    words = ["groups", "--kafka-errors", *arguments]
+    code = oncelog.main(words, prog_name="oncelog", standalone_mode=False)
     return code if isinstance(code, int) else 0
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -175,6 +177,62 @@ def test_a_value_of_a_reset_that_cannot_be_read(
     printed = tools.check_same("kafka-consumer-groups", *SERVER, *reset, *value)
     assert printed.status == 0
     assert "Executing consumer group command failed" in printed.out[-1]
+
+
+def test_a_plan_for_two_groups(tools: ToolPair, name: str, tmp_path: Path) -> None:
+    """Each tool exports the offsets of two groups over one topic, and applies the file of the
+    other. A file without groups changes nothing for several groups."""
+    groups = [f"{name}-{at}" for at in (0, 1)]
+    _commit(tools, name, dict(zip(groups, (3, 7), strict=True)))
+    both = ("--reset-offsets", *(word for group in groups for word in ("--group", group)))
+    arguments = (*both, "--all-topics", "--to-current", "--export", "--dry-run")
+    plans = [tool.out for tool in tools.both("kafka-consumer-groups", *SERVER, *arguments)]
+    theirs, ours = (list(csv.reader(filter(None, plan))) for plan in plans)
+    assert sorted(theirs) == ours == [[groups[0], name, "0", "3"], [groups[1], name, "0", "7"]]
+
+    plan = tmp_path / "plan.csv"
+    without_groups = [f"{name},0,5"]
+    cases = (plans[0], ["3", "7"]), (plans[1], ["3", "7"]), (without_groups, ["0", "0"])
+    for lines, expected in cases:
+        to_start = (*both, "--all-topics", "--to-earliest", "--execute")
+        tools.both("kafka-consumer-groups", *SERVER, *to_start)
+        plan.write_text("\n".join(lines))
+        from_file = (*both, "--from-file", str(plan), "--execute")
+        tools.both("kafka-consumer-groups", *SERVER, *from_file)
+        for group, offset in zip(groups, expected, strict=True):
+            described = ("--describe", "--group", group)
+            shown = tools.check_same("kafka-consumer-groups", *SERVER, *described)
+            assert shown.out[-1].split()[3] == offset
+
+
+def test_a_reset_of_an_active_group_and_another(tools: ToolPair, group: str) -> None:
+    other = f"{group}-other"
+    _commit(tools, group, {other: 2})
+    both = ("--reset-offsets", "--group", group, "--group", other)
+    arguments = (*both, "--topic", group, "--to-earliest", "--execute")
+    theirs, ours = tools.both("kafka-consumer-groups", *SERVER, *arguments)
+    refused = [line for line in theirs.out if line.startswith("Error: ")]
+    assert [line for line in ours.out if line.startswith("Error: ")] == refused
+    assert group in refused[0]
+    assert ours.status == theirs.status == 0
+    shown = tools.check_same("kafka-consumer-groups", *SERVER, "--describe", "--group", other)
+    assert shown.out[-1].split()[3] == "0"
+
+
+def _commit(tools: ToolPair, topic: str, offsets: dict[str, int]) -> None:
+    """Write ten records into the first partition of a topic, which is created if it is missing, and
+    commit an offset of it for each group, on both brokers."""
+    create = ("--create", "--if-not-exists", "--topic", topic)
+    tools.both("kafka-topics", *SERVER, *create)
+    for address in (tools.kafka, tools.oncelog):
+        producer = Producer({"bootstrap.servers": address})
+        for _ in range(10):
+            producer.produce(topic, b"v", partition=0)
+        assert producer.flush(30) == 0
+        for group, offset in offsets.items():
+            consumer = Consumer({"bootstrap.servers": address, "group.id": group})
+            consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+            consumer.close()
 
 
 @pytest.mark.parametrize("regex", ["a.*", "a(", "*a", "a**", "[b-a]", r"\8"])
