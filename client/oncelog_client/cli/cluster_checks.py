@@ -28,7 +28,8 @@ from oncelog_client.io.clock import monotonic_ms
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin
 
-Check = Callable[["Admin", ClusterState], Awaitable[list[Row]]]
+# A check yields its first rows early if the others may take long.
+Check = Callable[["Admin", ClusterState], Awaitable[list[Row]] | AsyncIterator[Row]]
 NamedCheck = tuple[str, Check]
 
 # What to do if a check itself fails.
@@ -75,8 +76,13 @@ async def rows_of(admin: Admin, checks: tuple[NamedCheck, ...]) -> AsyncIterator
     (state,) = await run_checks({"state of the cluster": _state(admin)}, limit_s, _raise)
 
     async def rows(check: Check) -> AsyncIterator[Row]:
-        for row in await check(admin, state):
-            yield row
+        result = check(admin, state)
+        if isinstance(result, AsyncIterator):
+            async for row in result:
+                yield row
+        else:
+            for row in await result:
+                yield row
 
     def failed(name: str, error: Exception) -> Row:
         return Row(name, PROBLEM, 1, [text_of(error, admin.config)], NOT_CHECKED)

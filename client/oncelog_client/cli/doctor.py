@@ -15,7 +15,6 @@ from oncelog_client.cli.cluster_checks import ALL, FULL_DISKS, rows_of
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import NotConnected, Target, connected_admin, target
 from oncelog_client.cli.disks import disks
-from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.findings import NOTICE, OK, PROBLEM, Finding, show_findings
 from oncelog_client.cli.missing_rights import text_of
 from oncelog_client.cli.options import connection_options, output_option, run
@@ -175,7 +174,7 @@ async def _cluster(where: Target) -> list[Finding]:
         advice = error.advice
         to_do = advice[:1].lower() + advice[1:] if advice else _TO_CONNECT
         return [Finding(PROBLEM, "connection", error.found, to_do)]
-    except (Failed, KafkaError) as error:
+    except (click.ClickException, KafkaError) as error:
         return [Finding(PROBLEM, "connection", str(error), _TO_CONNECT)]
 
 
@@ -190,7 +189,7 @@ async def _brokers(admin: Admin) -> list[Finding]:
     async def health() -> list[Finding]:
         try:
             return [row.finding() async for row in rows_of(admin, HEALTH_CHECKS)]
-        except (Failed, KafkaError) as error:
+        except (click.ClickException, KafkaError) as error:
             return [failed("health", error)]
 
     checks = {

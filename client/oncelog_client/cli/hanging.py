@@ -3,7 +3,8 @@ their coordinator. Such transactions never end (KIP-664)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import click
@@ -12,6 +13,7 @@ from oncelog_client.admin import Admin, ProducerState, TransactionDescription
 from oncelog_client.admin.transaction_admin import TransactionAdmin
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
+from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.names import INT32_MAX, NAME
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, note, show
@@ -37,6 +39,19 @@ COLUMNS: Final = (
     Column("Last timestamp", "time", rank=1),
     Column("Duration min", "count"),
 )
+
+
+class Unlisted(Failed):
+    """A coordinator does not list its transactions."""
+
+
+@contextmanager
+def before_an_abort() -> Iterator[None]:
+    """Add to the message of Unlisted that nothing was aborted."""
+    try:
+        yield
+    except Unlisted as error:
+        raise Failed(f"{error.message}; nothing was aborted") from error
 
 
 class OpenTransaction(NamedTuple):
@@ -116,7 +131,7 @@ async def describe_by_producer(
     admin: TransactionAdmin, producer_ids: Iterable[int]
 ) -> dict[int, TransactionDescription]:
     """Return the coordinators' descriptions of the transactional ids with these producer ids.
-    Raises click.ClickException if a coordinator does not respond."""
+    Raises Unlisted if a coordinator does not respond."""
     wanted = set(producer_ids)
     if not wanted:
         return {}
@@ -125,9 +140,8 @@ async def describe_by_producer(
         listings = await admin.list_transactions(producer_ids=wanted)
     except RetriableError as error:
         # A coordinator that does not respond may be about to commit one of the transactions.
-        raise click.ClickException(
-            f"{error}. Hanging transactions cannot be found until every coordinator responds;"
-            " nothing was aborted"
+        raise Unlisted(
+            f"{error}. Hanging transactions cannot be found until every coordinator responds"
         ) from error
     for listing in listings:
         try:

@@ -10,7 +10,7 @@ import click
 from oncelog_client.admin import AbortTransactionSpec, Admin
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
-from oncelog_client.cli.hanging import describe_by_producer
+from oncelog_client.cli.hanging import before_an_abort, describe_by_producer
 from oncelog_client.cli.names import (
     COORDINATOR_EPOCH,
     NAME,
@@ -135,7 +135,8 @@ async def _beginning_at(
 async def _refuse_known(admin: Admin, spec: AbortTransactionSpec) -> None:
     """Raise click.ClickException if a coordinator will end the transaction, or does not respond."""
     place: TopicPartition = spec.topic_partition
-    known = (await describe_by_producer(admin, {spec.producer_id})).get(spec.producer_id)
+    with before_an_abort():
+        known = (await describe_by_producer(admin, {spec.producer_id})).get(spec.producer_id)
     # The comparison ignores epochs: a coordinator bumps the epoch with its decision, before it
     # writes markers. And a marker ends any open transaction of its producer in the partition.
     if known is None or place not in known.topic_partitions:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
+import click
+
 from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.output import note
 from oncelog_client.errors import KafkaError
@@ -51,7 +53,7 @@ async def run_checks(
                     await task
                 else:
                     raise Failed(f"no result within {limit_s:g} s (--give-up-after)")
-            except (Failed, KafkaError) as error:
+            except (click.ClickException, KafkaError) as error:
                 found[name].append(failed(name, error))
     finally:
         for task in tasks.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import click
 import pytest
 
 from oncelog_client.cli.timed_checks import EXTRA_S, run_checks
@@ -50,6 +51,16 @@ async def test_a_check_without_a_result_is_named_and_ends_at_the_limit(
     assert capsys.readouterr().err == (
         "no result yet: hanging; waiting up to 0.3 s (--give-up-after)\n"
     )
+
+
+async def test_an_error_of_the_command_line_ends_only_its_own_check() -> None:
+    async def refused_by_the_command() -> AsyncIterator[str]:
+        yield "first"
+        raise click.ClickException("no coordinator responds")
+
+    checks = {"refused": refused_by_the_command(), "quick": quick()}
+    found = await run_checks(checks, 60, failed)
+    assert found == ["first", "refused: no coordinator responds", "a", "b"]
 
 
 async def test_the_time_of_earlier_calls_counts() -> None:
