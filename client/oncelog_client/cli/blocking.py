@@ -3,7 +3,6 @@ for, the groups that wait, and how to end each transaction safely."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Iterable, Sequence
 from shlex import quote
@@ -11,10 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from oncelog_client.admin import AbortTransactionSpec, Admin, GroupListing
+from oncelog_client.admin import Admin
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed
+from oncelog_client.cli.group_lags import lags_in
 from oncelog_client.cli.hanging import OpenTransaction, open_transactions, partitions_of
 from oncelog_client.cli.layout import Cell, columns_of, wrapped
 from oncelog_client.cli.names import NAME
@@ -29,7 +29,8 @@ from oncelog_client.cli.output import (
     terminal_width,
 )
 from oncelog_client.cli.quantities import count_text, duration_text, size_text, time_text
-from oncelog_client.cli.two_phase import OPEN, include_two_phase_option, refuse_two_phase
+from oncelog_client.cli.transaction_abort import abort_open
+from oncelog_client.cli.two_phase import OPEN, include_two_phase_option
 from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import TopicPartition
 
@@ -56,8 +57,6 @@ COLUMNS: Final = (
     Column("Waiting groups"),
 )
 ABORT_COLUMNS: Final = (Column("Aborted", "id"), Column("How"))
-# Maximum number of requests about groups that are in flight at once.
-MOST_AT_ONCE: Final = 16
 
 
 class WaitingGroup(NamedTuple):
@@ -118,9 +117,18 @@ class Blocking(NamedTuple):
     help="Abort the open transaction of this transactional id or producer id. The"
     " coordinator aborts it in all partitions. A hanging transaction is aborted by markers.",
 )
+@click.option(
+    "--producer-id", is_flag=True, help="The ID of --abort is a producer id, no transactional id."
+)
 @include_two_phase_option("With --abort: also")
 def blocking(
-    *, topic: str | None, aborted: str | None, include_two_phase: bool, output: str, **_: object
+    *,
+    topic: str | None,
+    aborted: str | None,
+    producer_id: bool,
+    include_two_phase: bool,
+    output: str,
+    **_: object,
 ) -> None:
     """Show the open transactions that readers of committed records wait for, in TOPIC or in all
     topics.
@@ -130,8 +138,18 @@ def blocking(
     """
     if include_two_phase and aborted is None:
         raise click.UsageError("--include-two-phase needs --abort")
+    if producer_id and aborted is None:
+        raise click.UsageError("--producer-id needs --abort")
     if aborted is not None:
-        how = ask(lambda admin: _abort(admin, topic, aborted, include_two_phase=include_two_phase))
+        how = ask(
+            lambda admin: _abort(
+                admin,
+                topic,
+                aborted,
+                is_producer_id=producer_id,
+                include_two_phase=include_two_phase,
+            )
+        )
         show(ABORT_COLUMNS, [(aborted, how)], output=output)
         return
     found, where = ask(lambda admin: _found_where(admin, topic))
@@ -145,6 +163,23 @@ def blocking(
 async def _places(admin: Admin, topic: str | None) -> list[TopicPartition]:
     topics = [topic] if topic else await admin.list_topics(list_internal=True)
     return await partitions_of(admin, topics)
+
+
+async def _abort(
+    admin: Admin, topic: str | None, name: str, *, is_producer_id: bool, include_two_phase: bool
+) -> str:
+    """Abort the open transactions of `name`. Return a text that says how. Raises Failed if there
+    is none, and the errors of `abort_open`."""
+    how = await abort_open(
+        admin,
+        await _places(admin, topic),
+        name,
+        is_producer_id=is_producer_id,
+        include_two_phase=include_two_phase,
+    )
+    if not how:
+        raise Failed(f"{name} has no open transaction in {topic or 'any topic'}")
+    return how
 
 
 async def _found_where(admin: Admin, topic: str | None) -> tuple[list[Blocking], str]:
@@ -191,19 +226,12 @@ async def _waiting_groups(
     left to read before the last stable offset, while open transactions hold further records back. A
     group with an offset above the last stable offset does not wait, because it reads uncommitted
     records."""
-    limit = asyncio.Semaphore(MOST_AT_ONCE)
-    wanted = set(places)
     waiting: dict[TopicPartition, list[WaitingGroup]] = {}
-
-    async def look(group: GroupListing) -> None:
-        async with limit:
-            lags = await admin.describe_group_lag(group.group_id)
+    for group, lags in await lags_in(admin, set(places)):
         for place, lag in lags.items():
             has_read_all = lag.lag == 0 and lag.committed_offset <= lag.last_stable_offset
-            if place in wanted and has_read_all and lag.held_back > 0:
+            if has_read_all and lag.held_back > 0:
                 waiting.setdefault(place, []).append(WaitingGroup(group.group_id, group.state))
-
-    await asyncio.gather(*map(look, await admin.list_groups()))
     return {place: sorted(groups) for place, groups in waiting.items()}
 
 
@@ -348,7 +376,8 @@ def _ending(same: list[Blocking], topic: str | None) -> list[str]:
     if known is None and len(same) > 1:
         where = f"{quote(topic)} " if topic else ""
         return [
-            f"oncelog txn blocking {where}--abort {found.transaction.producer.producer_id}",
+            f"oncelog txn blocking {where}--abort {found.transaction.producer.producer_id}"
+            " --producer-id",
             f"(all of it, by a marker in each of the {len(same)} partitions)",
         ]
     if known is None:
@@ -366,51 +395,3 @@ def _ending(same: list[Blocking], topic: str | None) -> list[str]:
         f"{_COMMAND}txn abort {name}",
         "(by its coordinator, in all partitions)",
     ]
-
-
-async def _abort(admin: Admin, topic: str | None, name: str, *, include_two_phase: bool) -> str:
-    """Abort the open transactions of a transactional id or producer id, `name`. Return a text that
-    says how they were aborted. Raises Failed if the name has no open transaction, and
-    click.ClickException for a two-phase transaction without `include_two_phase`."""
-    found = await open_transactions(admin, await _places(admin, topic))
-    chosen = [
-        transaction
-        for transaction in found
-        if name == str(transaction.producer.producer_id)
-        or (
-            transaction.description is not None and name == transaction.description.transactional_id
-        )
-    ]
-    if not chosen:
-        raise Failed(f"{name} has no open transaction in {topic or 'any topic'}")
-    if any(transaction.may_be_hidden for transaction in chosen):
-        raise Failed(
-            f"producer {name} may be of a transactional id that this user does not see: this needs"
-            " DESCRIBE on its TRANSACTIONAL_ID. Nothing was aborted"
-        )
-    if not include_two_phase:
-        for transaction in chosen:
-            if transaction.description is not None:
-                refuse_two_phase(transaction.description)
-    known = {
-        transaction.description.transactional_id
-        for transaction in chosen
-        if transaction.description is not None
-    }
-    for transactional_id in sorted(known):
-        await admin.force_terminate_transaction(transactional_id)
-    hanging = [transaction for transaction in chosen if transaction.description is None]
-    for transaction in hanging:
-        await admin.abort_transaction(_spec(transaction))
-    return ", ".join(
-        [f"by its coordinator: {transactional_id}" for transactional_id in sorted(known)]
-        + [f"by a marker: {transaction.place}" for transaction in hanging]
-    )
-
-
-def _spec(transaction: OpenTransaction) -> AbortTransactionSpec:
-    producer = transaction.producer
-    place: TopicPartition = transaction.place
-    return AbortTransactionSpec(
-        place, producer.producer_id, producer.producer_epoch, producer.coordinator_epoch or 0
-    )
