@@ -5,6 +5,7 @@ start."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Consumer as ConfluentConsumer
+from confluent_kafka import TopicPartition as ConfluentPartition
 
 from oncelog.testing.broker import QUICK
 from oncelog.testing.wire import Wire
@@ -28,6 +31,8 @@ from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from oncelog_protocol.records.batch import build_batch
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, damage, fetch, list_offset
+from tests.harness.kafka.compared import run_ours
+from tests.harness.kafka.driver import JavaDriver
 from tests.harness.kafka.kafka import Kafka
 from tests.harness.waiting import wait_until
 from tests.harness.watch import Watch
@@ -37,6 +42,8 @@ TOPIC = "purchases"
 PARTITIONS = 4
 RECORDS = 3
 DEADLINE_MS = 1_500
+# Half of the default of `--timeout`.
+LEADER_TIMEOUT_S = 15.0
 WAIT_MS = 20_000
 REFUSED_BY_KAFKA = {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 NO_LEADER = ErrorCode.LEADER_NOT_AVAILABLE
@@ -231,6 +238,28 @@ async def test_records_without_a_key_avoid_the_offline_partition(halved: Halved)
         ) as producer:
             written = await producer.send_and_wait(TOPIC, b"v" * 400)
         assert written.partition != halved.offline
+
+
+def test_kafka_consumer_groups_describes_the_offline_partition_without_its_end(
+    halved: Halved, java_driver: JavaDriver
+) -> None:
+    """ConsumerGroupCommand.describePartitions; our tool prints the same lines."""
+    consumer = ConfluentConsumer({"bootstrap.servers": halved.address, "group.id": "halves"})
+    offsets = [ConfluentPartition(TOPIC, at, 1) for at in (halved.sound, halved.offline)]
+    consumer.commit(offsets=offsets, asynchronous=False)
+    consumer.close()
+    arguments = ("--bootstrap-server", halved.address, "--describe", "--group", "halves")
+    theirs = java_driver.tool("consumer-groups", *arguments)
+    began_s = time.monotonic()
+    ours = run_ours("kafka-consumer-groups", *arguments)
+    assert time.monotonic() - began_s < LEADER_TIMEOUT_S
+    lines = {line[2]: line[3:6] for line in map(str.split, theirs.lines) if line[:1] == ["halves"]}
+    assert lines == {
+        str(halved.sound): ["1", str(RECORDS), str(RECORDS - 1)],
+        str(halved.offline): ["1", "-", "-"],
+    }
+    printed = [line.split() for line in ours.lines if line]
+    assert printed == [line.split() for line in theirs.lines if line]
 
 
 @pytest.mark.parametrize(

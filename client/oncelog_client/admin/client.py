@@ -341,7 +341,7 @@ class Admin(BrokerAdmin, TransactionAdmin):
     @needs("DESCRIBE")
     async def describe_group_lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
         """Return the group's lag in each partition with a committed offset, and the records that
-        open transactions hold back."""
+        open transactions hold back. Both are None for a partition without a leader."""
         from oncelog_client.admin.group_lag import group_lag
 
         committed = await self.list_group_offsets(group_id)

@@ -31,13 +31,14 @@ class PartitionLag(NamedTuple):
     transactions hold back. Markers and aborted records do not count. Other brokers do not count
     records, and oncelog counts at most about a million batches for one request. Without a count,
     `is_exact` is false, and `lag` and `held_back` are differences of offsets. These differences are
-    at least the numbers of records."""
+    at least the numbers of records. In a partition without a leader, only the committed offset is
+    known, and the other numbers are None."""
 
     committed_offset: int
-    last_stable_offset: int
-    high_watermark: int
-    lag: int
-    held_back: int
+    last_stable_offset: int | None
+    high_watermark: int | None
+    lag: int | None
+    held_back: int | None
     is_exact: bool
 
 
@@ -45,15 +46,25 @@ async def group_lag(
     cluster: Cluster, committed: Mapping[TopicPartition, int], timeout_ms: float
 ) -> dict[TopicPartition, PartitionLag]:
     """Return the lag behind each committed offset. Partitions that do not exist any more are left
-    out. Raises the first error of a partition, or RetriableError at the timeout."""
+    out. A partition without a leader is not waited for, as in ConsumerGroupCommand
+    (filterNoneLeaderPartitions). Raises the first error of a partition, or RetriableError at the
+    timeout."""
     existing = await _existing(cluster, committed, timeout_ms)
+    led = {
+        partition: offset
+        for partition, offset in existing.items()
+        if cluster.metadata.leader(partition) is not None
+    }
     starts, ends, counted = await asyncio.gather(
-        list_offsets(cluster, dict.fromkeys(existing, EARLIEST), timeout_ms, read_committed=False),
-        list_offsets(cluster, dict.fromkeys(existing, LATEST), timeout_ms, read_committed=False),
-        cluster.retry(lambda: _counted(cluster, existing), timeout_ms),
+        list_offsets(cluster, dict.fromkeys(led, EARLIEST), timeout_ms, read_committed=False),
+        list_offsets(cluster, dict.fromkeys(led, LATEST), timeout_ms, read_committed=False),
+        cluster.retry(lambda: _counted(cluster, led), timeout_ms),
     )
     found = {}
     for partition, offset in existing.items():
+        if partition not in led:
+            found[partition] = PartitionLag(offset, None, None, None, None, is_exact=False)
+            continue
         row = counted[partition]
         stable, end = row.offset, max(ends[partition].offset, row.offset)
         first = max(offset, starts[partition].offset)

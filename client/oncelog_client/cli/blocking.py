@@ -229,8 +229,9 @@ async def _waiting_groups(
     waiting: dict[TopicPartition, list[WaitingGroup]] = {}
     for group, lags in await lags_in(admin, set(places)):
         for place, lag in lags.items():
-            has_read_all = lag.lag == 0 and lag.committed_offset <= lag.last_stable_offset
-            if has_read_all and lag.held_back > 0:
+            stable = lag.last_stable_offset
+            has_read_all = lag.lag == 0 and stable is not None and lag.committed_offset <= stable
+            if has_read_all and lag.held_back:
                 waiting.setdefault(place, []).append(WaitingGroup(group.group_id, group.state))
     return {place: sorted(groups) for place, groups in waiting.items()}
 

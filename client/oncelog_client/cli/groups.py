@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import click
@@ -228,7 +228,8 @@ async def _offsets(admin: Admin, group: GroupDescription) -> list[tuple[Any, ...
     owners = {place: member for member in group.members for place in member.assignment}
     lags = await admin.describe_group_lag(group.group_id)
     uncommitted = owners.keys() - lags.keys()
-    ends = await admin.list_offsets(dict.fromkeys(uncommitted, "latest"))
+    led = await _led(admin, uncommitted)
+    ends = await admin.list_offsets(dict.fromkeys(led, "latest"))
     rows: list[tuple[Any, ...]] = []
     for place in sorted({*lags, *owners}):
         lag, owner = lags.get(place), owners.get(place)
@@ -240,6 +241,19 @@ async def _offsets(admin: Admin, group: GroupDescription) -> list[tuple[Any, ...
         reader = (owner.member_id, owner.host, owner.client_id) if owner else (None, None, None)
         rows.append((group.group_id, place.topic, place.partition, *figures, *reader))
     return rows
+
+
+async def _led(admin: Admin, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+    """Return the partitions that have a leader now."""
+    if not partitions:
+        return set()
+    described = await admin.describe_topics({partition.topic for partition in partitions})
+    leaders = {
+        TopicPartition(info.topic, info.partition): info.leader
+        for topic in described.values()
+        for info in topic.partitions
+    }
+    return {partition for partition in partitions if leaders.get(partition) is not None}
 
 
 async def _delete(admin: Admin, flags: dict[str, Any]) -> None:

@@ -59,5 +59,5 @@ async def _waiting_groups(admin: Admin, places: set[TopicPartition]) -> list[str
     return [
         group.group_id
         for group, lags in await lags_in(admin, places)
-        if any(lag.held_back > 0 for lag in lags.values())
+        if any(lag.held_back for lag in lags.values())
     ]

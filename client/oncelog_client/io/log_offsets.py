@@ -69,6 +69,24 @@ async def list_offsets(
     return found
 
 
+async def without_leader(
+    cluster: Cluster, partitions: Iterable[TopicPartition], timeout_ms: float
+) -> set[TopicPartition]:
+    """Return the partitions that exist and have no leader now. Raises RetriableError at the
+    timeout."""
+    wanted = set(partitions)
+    if not wanted:
+        return set()
+    cluster.watch({partition.topic for partition in wanted})
+    await cluster.retry(cluster.refresh, timeout_ms)
+    return {
+        partition
+        for partition in wanted
+        if cluster.metadata.partition(partition) is not None
+        and cluster.metadata.leader(partition) is None
+    }
+
+
 def name_partitions(
     cluster: Cluster, error: RetriableError, missing: Iterable[TopicPartition]
 ) -> None:

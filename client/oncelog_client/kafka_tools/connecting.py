@@ -76,19 +76,26 @@ class Connection:
 
 @asynccontextmanager
 async def connected(
-    servers: str | None, settings: Mapping[str, Any], first_call: str, *, fail_fast: bool = False
+    servers: str | None,
+    settings: Mapping[str, Any],
+    first_call: str,
+    *,
+    fail_fast: bool = False,
+    timeout_ms: int | None = None,
 ) -> AsyncIterator[Connection]:
     """Connect to a cluster by its addresses, with the settings of `read_settings`. Raises
     JavaError. The error of a timeout names `first_call`: the Java client's name of the tool's first
-    request."""
+    request. `timeout_ms`: the limit of each call; the default is the client's
+    `default_api_timeout_ms`."""
     client = await _configured(servers or "", settings)
     cluster = Cluster(client, auto_create=False)
+    limit_ms = client.default_api_timeout_ms if timeout_ms is None else timeout_ms
     if fail_fast:
-        await cluster.start(timeout_ms=client.default_api_timeout_ms, fail_fast=True)
+        await cluster.start(timeout_ms=limit_ms, fail_fast=True)
     else:
-        await _start(cluster, client.default_api_timeout_ms, first_call)
+        await _start(cluster, limit_ms, first_call)
     try:
-        yield Connection(cluster, client.default_api_timeout_ms)
+        yield Connection(cluster, limit_ms)
     finally:
         await cluster.close()
 

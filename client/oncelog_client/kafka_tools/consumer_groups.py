@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from oncelog_client.admin.group_descriptions import GroupDescription, GroupListing
 from oncelog_client.admin.groups import delete_groups, describe_groups, list_groups
-from oncelog_client.cli.options import run
+from oncelog_client.cli.names import INT32_MAX
+from oncelog_client.cli.options import LONGEST_WAIT_S, run
 from oncelog_client.errors import KafkaError
 from oncelog_client.io.group_offsets import fetch_offsets
-from oncelog_client.io.log_offsets import LATEST, list_offsets
+from oncelog_client.io.log_offsets import LATEST, list_offsets, without_leader
 from oncelog_client.kafka_tools.connecting import Connection, connected, read_settings
 from oncelog_client.kafka_tools.failures import JavaError, java_error, of_client
 from oncelog_client.kafka_tools.group_options import ACTIONS, OPTIONS, check_options
@@ -22,7 +23,7 @@ from oncelog_client.kafka_tools.group_tables import (
     rows_of,
     state_table,
 )
-from oncelog_client.kafka_tools.options import Given
+from oncelog_client.kafka_tools.options import Given, OptionError
 from oncelog_client.kafka_tools.reset_values import check_reset_values
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
@@ -58,11 +59,16 @@ def main(arguments: Sequence[str]) -> int:
         except JavaError as error:
             _print_failure(error.message, str(error))
             return 0
+    try:
+        timeout_ms = min(max(given.number("timeout") or 0, 0), INT32_MAX)
+    except OptionError as error:
+        _print_failure(error.message, str(error))
+        return 0
     if action not in _ACTIONS:
-        return _run_our_command(arguments)
+        return _run_our_command(given, timeout_ms)
     settings = read_settings(given.value("command-config"))
     try:
-        run(_act(given, settings, action))
+        run(_act(given, settings, action, timeout_ms))
     except JavaError as error:
         _print_failure(str(error), f"java.util.concurrent.ExecutionException: {error}")
     return 0
@@ -88,17 +94,22 @@ def _validate_regex(regex: str) -> int:
     return 0
 
 
-def _run_our_command(arguments: Sequence[str]) -> int:
+def _run_our_command(given: Given, timeout_ms: int) -> int:
     from oncelog_client.cli import oncelog
 
-    words = ["groups", "--kafka-errors", *arguments]
+    give_up_after_s = min(max(timeout_ms, 1) / 1000, LONGEST_WAIT_S)
+    words = ["groups", "--kafka-errors", "--give-up-after", f"{give_up_after_s}"]
+    for name in filter(given.has, OPTIONS.table):
+        if name != "timeout":
+            words += [f"--{name}={value}" for value in given.values(name)] or [f"--{name}"]
     code = oncelog.main(words, prog_name="oncelog", standalone_mode=False)
     return code if isinstance(code, int) else 0
 
 
-async def _act(given: Given, settings: Mapping[str, Any], action: str) -> None:
+async def _act(given: Given, settings: Mapping[str, Any], action: str, timeout_ms: int) -> None:
     first_call = "listGroups" if given.has("all-groups") or action == "list" else "describeGroups"
-    async with connected(given.value("bootstrap-server"), settings, first_call) as connection:
+    servers = given.value("bootstrap-server")
+    async with connected(servers, settings, first_call, timeout_ms=timeout_ms) as connection:
         try:
             await _ACTIONS[action](connection, given)
         except KafkaError as error:
@@ -175,11 +186,12 @@ async def _table(connection: Connection, given: Given, group: GroupDescription) 
 async def _ends(
     connection: Connection, partitions: set[TopicPartition]
 ) -> dict[TopicPartition, int]:
+    """Return the ends of the partitions. A partition without a leader has none
+    (filterNoneLeaderPartitions)."""
+    cluster, timeout_ms = connection.cluster, connection.timeout_ms
+    led = partitions - await without_leader(cluster, partitions, timeout_ms)
     found = await list_offsets(
-        connection.cluster,
-        dict.fromkeys(partitions, LATEST),
-        connection.timeout_ms,
-        read_committed=False,
+        cluster, dict.fromkeys(led, LATEST), timeout_ms, read_committed=False
     )
     return {place: row.offset for place, row in found.items()}
 
