@@ -3,7 +3,7 @@ ids."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final
 
@@ -15,7 +15,12 @@ from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
 from oncelog_server.data_directory.checkpoint_writer import CheckpointWriter
-from oncelog_server.data_directory.lock import DataDirectory, SeenRevision, checkpoints_of
+from oncelog_server.data_directory.lock import (
+    DataDirectory,
+    SeenRevision,
+    checkpoint_of,
+    checkpoints_of,
+)
 from oncelog_server.deferred import Deferred
 from oncelog_server.durable_logs import end_of
 from oncelog_server.log.closed import closed_log_line, encode_closed_logs
@@ -28,6 +33,7 @@ from oncelog_server.refused_work import RefusedWork
 from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
+    CLEANER_CHECKPOINT,
     CLOSED_LOGS_CHECKPOINT,
     CLUSTER_REVISION,
     TEMPORARY_SUFFIX,
@@ -87,6 +93,8 @@ class BackgroundTasks:
         # True if the next write contains the state of the logs, False if it contains only the
         # revision.
         self._writes_logs = False
+        # True if the cleaner's checkpoint on disk may have an entry; None before the first look.
+        self._has_cleaned: bool | None = None
         # Deleted topics that the checkpoints on disk may still name.
         self._deleted = dict.fromkeys(sorted(forgotten))
         # Tasks that still run; their next turn is skipped.
@@ -274,7 +282,8 @@ class BackgroundTasks:
         self.checkpoint()
 
     def checkpoint(self) -> Deferred[StorageError | None]:
-        """Write the recovery point, log start offset and high watermark of each log.
+        """Write the recovery point, log start offset, high watermark and compacted offset of each
+        log.
 
         The Deferred completes with None when they are durable, with the error if the disk refused
         them. Refused checkpoints are retried.
@@ -286,18 +295,26 @@ class BackgroundTasks:
 
     def keep_revision(self, image: ClusterImage) -> Deferred[StorageError | None]:
         """Write the revision of the image, which comes from a metadata store outside of the data
-        directory.
+        directory, and the cleaner's checkpoint.
 
-        The Deferred completes as that of `checkpoint`. The checkpoints of the logs are not written,
-        because there may be thousands of logs.
+        The Deferred completes as that of `checkpoint`. The other checkpoints of the logs are not
+        written, because there may be thousands of logs. A new replica is opened after this write:
+        the cleaner's checkpoint then has no entry of an earlier log with the same name.
         """
         self._seen = SeenRevision(image.revision, image.restored_at)
+        return self._write_others()
+
+    def checkpoint_cleaned(self) -> Deferred[StorageError | None]:
+        """Write the cleaner's checkpoint. The Deferred completes as that of `checkpoint`."""
+        return self._write_others()
+
+    def _write_others(self) -> Deferred[StorageError | None]:
         kept = self._checkpoints.write()
         kept.on_complete(self._kept)
         return kept
 
     def _kept(self, error: StorageError | None) -> None:
-        if error is not None:  # a written revision does not mean written checkpoints
+        if error is not None:  # the success of this write does not mean that all are written
             self._written(error)
 
     def _written(self, error: StorageError | None) -> None:
@@ -318,11 +335,32 @@ class BackgroundTasks:
         """Return the files of the write that begins now. `_writes_logs` is True if a caller of this
         write wants the checkpoints of the logs."""
         writes_logs, self._writes_logs = self._writes_logs, False
-        return self._checkpointed() if writes_logs else self._revision_alone()
+        return self._checkpointed() if writes_logs else self._revision_and_cleaned()
 
-    def _revision_alone(self) -> Steps[dict[str, bytes]]:
-        yield
-        return {} if self._seen is None else {CLUSTER_REVISION: self._seen.encode()}
+    def _revision_and_cleaned(self) -> Steps[dict[str, bytes]]:
+        contents = yield from self._cleaned()
+        if self._seen is not None:
+            contents[CLUSTER_REVISION] = self._seen.encode()
+        return contents
+
+    def _cleaned(self) -> Steps[dict[str, bytes]]:
+        """Return the cleaner's checkpoint, and nothing while no log has been compacted. The entries
+        of partitions that could not be opened stay."""
+        unopened = self._unopened()
+        old: Mapping[tuple[str, int], int] = {}
+        if unopened or self._has_cleaned is None:
+            old = self._directory.cleaned_offsets()
+        cleaned: dict[tuple[str, int], int] = {}
+        for partition in list(self._partitions):
+            yield
+            name, end_offset = partition.topic_partition, partition.clean_part.end_offset
+            if end_offset is not None and self._partitions.get(name) is partition:
+                cleaned[name] = end_offset
+        cleaned |= {name: old[name] for name in unopened if name in old}
+        self._has_cleaned = bool(self._has_cleaned or old or cleaned)
+        if not self._has_cleaned:
+            return {}
+        return {CLEANER_CHECKPOINT: (yield from checkpoint_of(cleaned))}
 
     def _checkpointed(self) -> Steps[dict[str, bytes]]:
         recovery_points: dict[tuple[str, int], int] = {}
@@ -343,6 +381,7 @@ class BackgroundTasks:
                 closed.append(closed_log_line(name, partition.remembered()))
         self._keep_those_of_offline(recovery_points, start_offsets, watermarks)
         contents = yield from checkpoints_of(recovery_points, start_offsets, watermarks)
+        contents |= yield from self._cleaned()
         if self._seen is not None:
             contents[CLUSTER_REVISION] = self._seen.encode()
         if remembers_logs:
@@ -359,9 +398,7 @@ class BackgroundTasks:
         recovery point of a corrupt log, the next start would take the corrupt bytes for a torn end.
         It would truncate the log there, and lose the records after these bytes.
         """
-        unopened = [
-            name for name in self._partitions.offline() if self._partitions.get(name) is None
-        ]
+        unopened = self._unopened()
         if not unopened:
             return
         old_points = self._directory.recovery_points()
@@ -374,6 +411,10 @@ class BackgroundTasks:
                 start_offsets[name] = old_starts[name]
             if name in old_watermarks:
                 watermarks[name] = old_watermarks[name]
+
+    def _unopened(self) -> list[TopicPartition]:
+        offline = self._partitions.offline()
+        return [name for name in offline if self._partitions.get(name) is None]
 
 
 def _retention_of(name: TopicPartition) -> str:

@@ -403,6 +403,7 @@ class Broker:
             self._files,
             self._environment.clean,
             self._refused_work,
+            lambda: self._background_tasks.checkpoint_cleaned(),
         )
         self.metadata.subscribe(cleaner.follow)
         return cleaner

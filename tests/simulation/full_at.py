@@ -216,7 +216,7 @@ def compactions_taken_up(broker: Broker) -> set[str]:
     cleaner = broker._late_cleaner.cleaner
     if cleaner is None or cleaner._pass is None:
         return set()
-    names = {cleaner._pass._partition.topic_partition, *cleaner._probed}
+    names = {cleaner._pass.partition.topic_partition, *cleaner._probed}
     return {f"compaction of {name}" for name in names} & broker._refused_work._work.keys()
 
 

@@ -1,1 +1,1 @@
-"""The log cleaner at work: the choice of the next log, its worker process, and the checkpoint."""
+"""The log cleaner at work: the choice of the next log, and its worker process."""

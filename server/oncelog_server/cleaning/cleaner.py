@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -16,18 +16,15 @@ from oncelog_server.clock import Clock
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
-from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_offsets, encode_offsets
 from oncelog_server.log.cleaner.cleanable import Cleanable, cleanable
 from oncelog_server.log.cleaner.job import CleanerStats, CleaningLimits
 from oncelog_server.log.errors import CorruptLog
-from oncelog_server.log.whole_files import read_whole, swap_in
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refused_work import RETRY_MS, RefusedWork
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
     CLEANED_SUFFIX,
-    CLEANER_CHECKPOINT,
     DELETED_SUFFIX,
     LOG_SUFFIX,
     partition_directory,
@@ -63,7 +60,10 @@ class LogCleaner:
         files: Files,
         start_work: StartWork,
         refused_work: RefusedWork,
+        checkpoint: Callable[[], object],
     ) -> None:
+        """`checkpoint` writes the offsets up to which the logs are clean."""
+        self._checkpoint = checkpoint
         self._refused_work = refused_work
         # By log: the storage error of its last pass, and the time of the next probe in ms.
         self._refused: dict[TopicPartition, tuple[StorageError, int]] = {}
@@ -76,7 +76,6 @@ class LogCleaner:
         self._partitions = partitions
         self._files = files
         self._start_work = start_work
-        self._cleaned = _load_checkpoint(files)
         # Logs that are not cleaned before a time (monotonic clock, in ms). The time is infinite for
         # corrupt logs, and for logs that wait for a probe of the disk.
         self._uncleanable: dict[TopicPartition, float] = {}
@@ -123,31 +122,43 @@ class LogCleaner:
             await self._pass.gone()
 
     def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
-        """Forget the partitions of deleted topics, so that a recreated topic does not get the state
-        of the deleted topic."""
+        """Forget the partitions that leave this broker, so that a later log with the same name does
+        not get their state. The replica manager must follow the image first."""
+        if self._pass is not None and self._pass.partition.clean_part.leaves:
+            self._pass.drop()
         deleted = {topic.name for topic in delta.topics_deleted}
-        if not deleted:
-            return
-        for name in [name for name in self._cleaned if name.topic in deleted]:
-            del self._cleaned[name]
-        for name in [name for name in self._uncleanable if name.topic in deleted]:
-            del self._uncleanable[name]
-        for name in [name for name in self._refused if name.topic in deleted]:
-            del self._refused[name]
-            self._probed.pop(name, None)
+        known = (*self._uncleanable, *self._refused, *self._starved)
+        for name in [name for name in known if name.topic in deleted]:
+            self._forget(name)
+        for change in delta.partitions:
+            name = TopicPartition(change.topic.name, change.partition)
+            partition = self._partitions.get(name)
+            if partition is None or partition.clean_part.leaves:
+                self._forget(name)
+
+    def _forget(self, name: TopicPartition) -> None:
+        self._uncleanable.pop(name, None)
+        self._probed.pop(name, None)
+        self._starved.discard(name)
+        if self._refused.pop(name, None) is not None:
             self._refused_work.discard(_compaction_of(name))
-        self._starved = {name for name in self._starved if name.topic not in deleted}
 
     # --- the next log
 
     def _wait(self) -> None:
+        if self._stopped:
+            return
         self._timer = self._timers.call_later(self._settings.log_cleaner_backoff_ms, self._look)
 
     def _look(self) -> None:
         self._timer = None
         if not self._stopped:
             self._looked_ms = self._clock.monotonic_ms()
-            run_in_turns(self._timers, self._find(), self._found)
+            run_in_turns(self._timers, self._find(), self._found, self._search_failed)
+
+    def _search_failed(self, error: Exception) -> None:
+        log.error("the search for a log to compact failed", exc_info=error)
+        self._wait()
 
     def _find(self) -> Generator[None, None, tuple[Partition, Cleanable] | None]:
         """Return the dirtiest of the logs that are dirty enough, None if there is none. Yield after
@@ -174,15 +185,17 @@ class LogCleaner:
         return given_up_ms <= self._clock.monotonic_ms()
 
     def _cleanable(self, partition: Partition, now_ms: int) -> Cleanable | None:
-        last_cleaned = self._cleaned.get(partition.topic_partition)
         partition_log = partition.log_to_clean()
         if partition_log is None:
             return None
         try:
+            last_cleaned = partition_log.clean_part.end_offset
             return cleanable(partition_log, last_cleaned, partition.last_stable_offset, now_ms)
         except (StorageError, CorruptLog) as error:
             self._give_up(partition, error)
-            return None
+        except Exception as error:  # a defect with one log must not stop the others
+            self._give_up_broken(partition, error)
+        return None
 
     def _found(self, found: tuple[Partition, Cleanable] | None) -> None:
         if self._stopped:
@@ -217,7 +230,6 @@ class LogCleaner:
         self._starved.discard(partition.topic_partition)
         if done is not None:
             self.passes += 1
-            self._cleaned[partition.topic_partition] = done.end_offset
             self._has_recovered(partition.topic_partition)
             self._checkpoint()
             log.info(
@@ -244,8 +256,22 @@ class LogCleaner:
         self._give_up(partition, error)
         self._look()
 
+    def broken(self, partition: Partition, error: Exception) -> None:
+        """End a pass that a defect has stopped."""
+        self._pass = None
+        self._give_up_broken(partition, error)
+        self._wait()
+
+    def _give_up_broken(self, partition: Partition, error: Exception) -> None:
+        name = partition.topic_partition
+        self._uncleanable[name] = self._clock.monotonic_ms() + REST_MS
+        reason = f"a defect: {type(error).__name__}"
+        log.error("log not compacted", partition=str(name), reason=reason, exc_info=error)
+
     def _give_up(self, partition: Partition, error: StorageError | CorruptLog) -> None:
         name = partition.topic_partition
+        if self._partitions.get(name) is not partition or partition.clean_part.leaves:
+            return  # the error is that of an earlier log with this name
         if isinstance(error, StorageError) and error.operation in WRITING:
             self._leave_to_the_disk(name, error)
             return
@@ -332,23 +358,6 @@ class LogCleaner:
         finally:
             self._files.remove([deleted])
 
-    def _checkpoint(self) -> None:
-        try:
-            self._write_checkpoint()
-        except StorageError as error:
-            retry = self._write_checkpoint
-            self._refused_work.add(CLEANER_CHECKPOINT, error, retry, files=CLEANER_CHECKPOINT)
-
-    def _write_checkpoint(self) -> None:
-        """Write the end offset of the clean part of each log. Raises StorageError.
-
-        The file need not be durable. If the file is lost, the logs are only cleaned again.
-        """
-        known: dict[tuple[str, int], int] = {
-            name: end for name, end in self._cleaned.items() if self._partitions.get(name)
-        }
-        swap_in(self._files, CLEANER_CHECKPOINT, encode_offsets(known))
-
 
 def _compaction_of(name: TopicPartition) -> str:
     return f"compaction of {name}"
@@ -361,14 +370,3 @@ def _limits(settings: Settings) -> CleaningLimits:
         load_factor=settings.log_cleaner_io_buffer_load_factor,
         max_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second,
     )
-
-
-def _load_checkpoint(files: Files) -> dict[TopicPartition, int]:
-    """Return the checkpoint. Without a valid file the result is empty, and all logs are cleaned
-    again."""
-    try:
-        offsets = decode_offsets(read_whole(files, CLEANER_CHECKPOINT) or b"")
-    except MalformedCheckpoint as error:
-        log.warning("checkpoint ignored", file=CLEANER_CHECKPOINT, reason=str(error))
-        return {}
-    return {TopicPartition(*name): offset for name, offset in offsets.items()}

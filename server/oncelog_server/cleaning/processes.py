@@ -49,6 +49,9 @@ class ProcessWork(asyncio.SubprocessProtocol):
             self._fail(StorageError("start", _CHILD, error.strerror or str(error)))
 
     def _started(self, starting: asyncio.Task[None]) -> None:
+        error = None if starting.cancelled() else starting.exception()
+        if isinstance(error, Exception) and not self._ended:
+            self._fail(error)
         if self._transport is None and not self._gone.done():
             self._gone.set_result(None)
 
@@ -82,7 +85,10 @@ class ProcessWork(asyncio.SubprocessProtocol):
             self._close()
             return
         pipe = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(_INPUT))
-        pipe.write(frame(self._job))
+        try:
+            pipe.write(frame(self._job))
+        except Exception as error:
+            self._fail(error)
         self._job = None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -124,7 +130,7 @@ class ProcessWork(asyncio.SubprocessProtocol):
                 assert kind in (StorageError, CorruptLog)
                 self._fail(kind(*arguments))
 
-    def _fail(self, error: StorageError | CorruptLog) -> None:
+    def _fail(self, error: Exception) -> None:
         self._ended = True
         self._close()
         self._listener.on_failure(error)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from oncelog_server.cleaning.work import PassListener, pause_ms
 from oncelog_server.log.cleaner.cleaning import clean
 from oncelog_server.log.cleaner.job import CleanerStats, CleaningJob, Progress
-from oncelog_server.log.errors import CorruptLog
-from oncelog_server.storage.files import Files, StorageError
+from oncelog_server.storage.files import Files
 from oncelog_server.timers import Timers
 
 
@@ -48,7 +47,7 @@ class SlicedWork:
             return
         try:
             event = next(self._steps)
-        except (StorageError, CorruptLog) as error:
+        except Exception as error:
             self._ended = True
             self._listener.on_failure(error)
             return

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TypeVar
 
-from oncelog_server.log.errors import CorruptLog
-from oncelog_server.storage.files import StorageError
 from oncelog_server.timers import Timers
 
 T = TypeVar("T")
@@ -16,23 +14,25 @@ def run_in_turns(
     timers: Timers,
     steps: Generator[None, None, T],
     done: Callable[[T], None],
-    failed: Callable[[StorageError | CorruptLog], None] | None = None,
+    failed: Callable[[Exception], None],
 ) -> None:
     """Run one step in each turn of the event loop, then call `done` with the result.
 
-    `failed` gets a StorageError or CorruptLog. Without `failed`, the error is raised.
+    `failed` gets every exception of a step: otherwise nothing would call `done`, and the cleaner
+    would wait for the call forever.
     """
 
     def step() -> None:
         try:
             next(steps)
         except StopIteration as ended:
-            done(ended.value)
-        except (StorageError, CorruptLog) as error:
-            if failed is None:
-                raise
+            result = ended.value
+        except Exception as error:
             failed(error)
+            return
         else:
             timers.call_soon(step)
+            return
+        done(result)
 
     step()

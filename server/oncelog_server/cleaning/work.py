@@ -10,8 +10,6 @@ from math import inf
 from typing import NamedTuple, Protocol
 
 from oncelog_server.log.cleaner.job import CleaningEvent, CleaningJob
-from oncelog_server.log.errors import CorruptLog
-from oncelog_server.storage.files import StorageError
 
 
 class PassListener(Protocol):
@@ -20,7 +18,9 @@ class PassListener(Protocol):
 
     def on_event(self, event: CleaningEvent) -> None: ...
 
-    def on_failure(self, error: StorageError | CorruptLog) -> None: ...
+    def on_failure(self, error: Exception) -> None:
+        """End the pass. An error other than StorageError and CorruptLog is a defect."""
+        ...
 
     def on_starved(self) -> None:
         """End the pass, because it got too little processor time. The next pass should not have the

@@ -31,6 +31,7 @@ from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
     BOOT,
     CLEAN_SHUTDOWN,
+    CLEANER_CHECKPOINT,
     CLOSED_LOGS_CHECKPOINT,
     CLUSTER_REVISION,
     HIGH_WATERMARK_CHECKPOINT,
@@ -235,6 +236,10 @@ class DataDirectory:
     def high_watermarks(self) -> CheckpointOffsets:
         return self._offsets(HIGH_WATERMARK_CHECKPOINT)
 
+    def cleaned_offsets(self) -> CheckpointOffsets:
+        """Return the offset of each log up to which the log is compacted."""
+        return self._offsets(CLEANER_CHECKPOINT)
+
     def closed_logs(self) -> ClosedLogs:
         """Return the state of each log at the last stop. It is valid only after a clean stop.
 
@@ -250,7 +255,8 @@ class DataDirectory:
     def _offsets(self, name: str) -> CheckpointOffsets:
         """Return the offsets of a checkpoint.
 
-        A missing or damaged checkpoint counts as empty; all logs are then scanned (S8).
+        A missing or damaged checkpoint counts as empty; all logs are then scanned (S8), or
+        compacted again.
         """
         try:
             data = self._read(name)
@@ -314,10 +320,16 @@ def checkpoints_of(
         (LOG_START_CHECKPOINT, start_offsets),
         (HIGH_WATERMARK_CHECKPOINT, watermarks),
     ):
-        lines = []
-        for name, offset in offsets.items():
-            lines.append(offset_line(name, offset))
-            yield
-        contents[path] = encode_lines(lines)
-        yield
+        contents[path] = yield from checkpoint_of(offsets)
     return contents
+
+
+def checkpoint_of(offsets: CheckpointOffsets) -> Steps[bytes]:
+    """Return the content of one checkpoint file, in steps."""
+    lines = []
+    for name, offset in offsets.items():
+        lines.append(offset_line(name, offset))
+        yield
+    content = encode_lines(lines)
+    yield
+    return content

@@ -23,10 +23,13 @@ class LastStop(msgspec.Struct, frozen=True):
     # Empty if the stop was not clean.
     closed_logs: ClosedLogs
     high_watermarks: CheckpointOffsets
+    # The offsets up to which the logs are compacted.
+    cleaned_offsets: CheckpointOffsets
 
     def unknown_topics(self, known: Collection[str]) -> set[str]:
         """Return the topics that are in the checkpoints and not among the known topics."""
-        return {topic for topic, _ in (*self.recovery_points, *self.log_start_offsets)} - set(known)
+        named = (*self.recovery_points, *self.log_start_offsets, *self.cleaned_offsets)
+        return {topic for topic, _ in named} - set(known)
 
 
 def read_last_stop(directory: DataDirectory, boot: str, *, was_clean: bool) -> LastStop:
@@ -38,4 +41,5 @@ def read_last_stop(directory: DataDirectory, boot: str, *, was_clean: bool) -> L
         directory.log_start_offsets(),
         directory.closed_logs() if was_clean else {},
         directory.high_watermarks(),
+        directory.cleaned_offsets(),
     )

@@ -113,6 +113,9 @@ class LogOpening:
             log.error("partition offline", partition=str(name), reason=str(error))
             self._partitions.add_offline(name, str(error))
             return None
+        if known:
+            cleaned_offset = self._last_stop.cleaned_offsets.get(name)
+            opened.clean_part.restore(cleaned_offset, opened.log_end_offset)
         log_recovery(name, opened.recovery)
         opened.producers.limit(
             self._settings.oncelog_max_producer_ids_per_partition,

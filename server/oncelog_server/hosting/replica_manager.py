@@ -156,12 +156,21 @@ class ReplicaManager:
         if self._kept_revision is not None:
             self._kept_revision.follow(new, delta)
         for change in delta.partitions:
+            self._note_leaving(change)
             self._due.add(change)
         for topic in delta.settings_changed:
             # The new settings are queued behind the topic's partitions, because the queued changes
             # of the partitions hold the old settings.
             self._due.add(topic)
         self._due.work()
+
+    def _note_leaving(self, change: PartitionChange) -> None:
+        """Note a partition that this broker has to remove. The removal itself may come later than
+        the next write of the checkpoints."""
+        if change.new is None or self._broker_id not in change.new.replicas:
+            partition = self._partitions.get(TopicPartition(change.topic.name, change.partition))
+            if partition is not None and partition.topic_id == change.topic.id:
+                partition.clean_part.leave()
 
     def follow_others(self) -> None:
         """Follow the leaders of the partitions that this broker does not lead. This call is needed

@@ -63,6 +63,16 @@ def sweep(files: Files, directory: str, names: list[str]) -> list[str]:
     return [*gone, *finished]
 
 
+def undo_compaction(files: Files, directory: str) -> None:
+    """Remove the files of a compaction with old segments that are still in use. Otherwise a start
+    would complete its swap. Raises StorageError."""
+    unfinished = (CLEANED_SUFFIX, SWAP_SUFFIX)
+    names = [name for name in files.list(directory) if name.endswith(unfinished)]
+    # The log file is renamed last, because a start completes a swap that still has its log file.
+    # Without the log file, a start would use the indexes of the swap for the old segment.
+    _rename_away(files, directory, sorted(names, key=lambda name: LOG_SUFFIX in name))
+
+
 def _replaced(
     files: Files,
     directory: str,

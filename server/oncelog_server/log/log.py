@@ -9,6 +9,7 @@ from typing import Final
 
 from oncelog_protocol.records.batch import LENGTH_OVERHEAD, BatchHeader, patch_place
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
+from oncelog_server.log.clean_part import CleanPart
 from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.epoch_file import EpochFile
@@ -58,6 +59,7 @@ class PartitionLog:
         self.config = config
         self.recovery: Final = loaded.report
         self.refusals: Final = Refusals()
+        self.clean_part: Final = CleanPart(loaded.files, loaded.directory)
         self._epoch_file: Final = EpochFile(
             loaded.files,
             loaded.directory,
@@ -333,16 +335,6 @@ class PartitionLog:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         return self.reader.read(offset, max_bytes, limit, at_least_one)
 
-    def headers_from(self, offset: int, end_offset: int, most: int) -> list[BatchHeader]:
-        """Return headers of at most `most` batches of one segment. The first batch has `offset`,
-        and all batches begin below `end_offset`. Raises StorageError and CorruptLog."""
-        return self.reader.headers_from(offset, end_offset, most)
-
-    def size_from(self, offset: int) -> int:
-        """Return the number of bytes from the batch with `offset` on. Raises StorageError and
-        CorruptLog."""
-        return self.reader.size_from(offset)
-
     def offset_for_timestamp(self, timestamp: int, limit: int) -> Search:
         """Return the first record below `limit` with `timestamp` (ms) or later (ListOffsets), None
         without such a record. Yield after each step."""
@@ -436,16 +428,19 @@ class PartitionLog:
     # Truncation and deletion.
 
     def lower_recovery_point(self, offset: int, *, restarts: bool = False) -> None:
-        """Move the recovery point down for a later `truncate_to(offset)`, or with `restarts` for a
-        later `restart_at(offset)`. The new recovery point may be below `offset`, because
-        `truncate_to` drops whole batches. Between the two calls, the caller writes the checkpoint:
-        a start refuses a log that ends below its recovery point. Raises StorageError and
-        CorruptLog."""
+        """Move the recovery point and the end of the clean part down for a later
+        `truncate_to(offset)`, or with `restarts` for a later `restart_at(offset)`. The new recovery
+        point may be below `offset`, because `truncate_to` drops whole batches. Between the two
+        calls, the caller writes the checkpoints: a start refuses a log that ends below its recovery
+        point. Raises StorageError and CorruptLog."""
         if restarts:
-            self.recovery_point = min(self.recovery_point, self.segments[0].base_offset, offset)
+            end_offset = min(self.segments[0].base_offset, offset)
         elif offset < self.log_end_offset:
             end_offset = self.segments.cut_at(offset).end_offset
-            self.recovery_point = min(self.recovery_point, end_offset)
+        else:
+            return
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.clean_part.lower(end_offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop every batch with a record at or above `offset`, in a follower's log that differs
@@ -462,6 +457,7 @@ class PartitionLog:
         cut = segments.cut_at(offset)
         if cut.end_offset < self.log_start_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, end_before)
+        self.clean_part.begin_cut(cut.end_offset)
         refusals.write_owed()
         # First remove the snapshots of the dropped batches, because a start would trust them.
         self.snapshots.truncate_from_end(cut.end_offset)
@@ -486,6 +482,7 @@ class PartitionLog:
         end_before, refusals, segments = self.log_end_offset, self.refusals, self.segments
         refusals.undo_interrupted()
         refusals.raise_failure()
+        self.clean_part.begin_cut(min(segments[0].base_offset, offset))
         refusals.write_owed()
         self.snapshots.truncate_from_end(-1)
         segments.checkpoint(active=0, without=[segment.base_offset for segment in segments])
@@ -557,6 +554,8 @@ class PartitionLog:
         """Rename the directory of the deleted partition to `deleted_directory` (see
         layout.deleted_directory), and refuse all appends. Raises StorageError."""
         self.refusals.fail(StorageError("append", self.directory, "deleted"))
+        self.clean_part.leave()
+        self.clean_part.end_pass()
         self.segments.close()
         self.files.rename(self.directory, deleted_directory)
         self.segments.renamed(deleted_directory)

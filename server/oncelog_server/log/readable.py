@@ -39,7 +39,7 @@ def walk_readable(log: PartitionLog, first_offset: int, end_offset: int) -> Iter
     count = 0
     offset = max(first_offset, log.log_start_offset)
     while offset < end_offset:
-        headers = log.headers_from(offset, end_offset, STEP_BATCHES)
+        headers = log.reader.headers_from(offset, end_offset, STEP_BATCHES)
         if not headers:
             yield Walked(end_offset, count)  # compaction may have removed all records up to the end
             return

@@ -111,6 +111,11 @@ class LogSegments(Sequence[Segment]):
 
     # Adding and removing segments.
 
+    @property
+    def truncations(self) -> int:
+        """Return the number of times that `truncate` and `restart` have cut the log."""
+        return self._truncations
+
     def roll(self, now_ms: int, jitter_ms: int) -> None:
         """Begin a new segment at the end of the log. Raises StorageError. Nothing has then changed,
         because the operations that the disk may refuse come first."""

@@ -154,7 +154,7 @@ OPEN_TRANSACTIONS: Final = Metric(
 UNCLEANABLE: Final = Metric(
     "kafka_log_logcleanermanager_uncleanable_partitions_count",
     GAUGE,
-    "Logs that cannot be compacted: corrupt, or paused for a while after a storage error.",
+    "Logs that are not compacted: corrupt, or paused after a storage error or a defect.",
 )
 CLEANER_IDLE: Final = Metric(
     "kafka_log_logcleanermanager_time_since_last_run_ms",

@@ -112,12 +112,12 @@ class FollowerLog:
         return min(own_end_offset, end_offset, self.end_offset)
 
     def lower_recovery_point(self, cut: Cut) -> bool:
-        """Prepare the cut. Return True if the checkpoint of the recovery points must be written
-        before the cut. Raises StorageError and CorruptLog."""
+        """Prepare the cut. Return True if the checkpoints of the recovery points and of the clean
+        parts must be written before the cut. Raises StorageError and CorruptLog."""
         log = self.partition._log
-        before = log.recovery_point
+        before = log.recovery_point, log.clean_part.end_offset
         log.lower_recovery_point(cut.offset, restarts=self._restarts(cut))
-        return log.recovery_point < before
+        return (log.recovery_point, log.clean_part.end_offset) != before
 
     def cut(self, cut: Cut, now_ms: int) -> None:
         """Make the cut. Raises StorageError, CorruptLog and, for `cut.records`, CorruptRecords and

@@ -56,6 +56,7 @@ class Partition:
         "_flush_requested",
         "_log",
         "_request_flush",
+        "clean_part",
         "commit_waiters",
         "deletion_waiters",
         "follower_waiters",
@@ -93,6 +94,7 @@ class Partition:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self._log = log
+        self.clean_part = log.clean_part
         self.leader_id = -1
         self.leader_epoch = -1
         # `leads` is True while the metadata says that this broker is the leader. `is_leader` is
@@ -528,12 +530,12 @@ class Partition:
         self._log.try_again(now_ms)
 
     def log_to_clean(self) -> PartitionLog | None:
-        """Return the log for the cleaner. Return None if the log is not compacted, or has
-        failed."""
+        """Return the log for the cleaner. Return None if the log is not compacted, has failed, or
+        leaves this broker."""
         log = self._log
-        if self.offline is not None or log.failure is not None or not log.config.is_compacted:
+        if self.offline is not None or log.failure is not None or log.clean_part.leaves:
             return None
-        return log
+        return log if log.config.is_compacted else None
 
     def write_leader_epochs(self) -> None:
         """Write the file of the leader epochs now, before the first append of the latest epoch."""

@@ -22,7 +22,7 @@ def _describe(partition: Partition, entry: ProducerEntry) -> ProducerView:
         # Records that retention has deleted are not held back any more (L9).
         first = max(entry.current_txn_first_offset, partition._log.log_start_offset)
         held_records = max(partition.high_watermark - first, 0)
-        held_bytes = partition._log.size_from(first)
+        held_bytes = partition._log.reader.size_from(first)
     return ProducerView(
         entry.producer_id,
         entry.producer_epoch,

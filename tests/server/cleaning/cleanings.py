@@ -9,21 +9,37 @@ from msgspec.structs import replace
 
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
+from oncelog_server.background_tasks import BackgroundTasks
 from oncelog_server.cleaning.cleaner import LogCleaner
 from oncelog_server.cleaning.slices import SlicedWork
+from oncelog_server.data_directory.lock import DataDirectory
 from oncelog_server.log.checkpoints import decode_offsets
 from oncelog_server.log.config import COMPACT
+from oncelog_server.log.whole_files import read_whole
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refused_work import RefusedWork
 from oncelog_server.settings.model import Settings
+from oncelog_server.slices import Slices
 from oncelog_server.storage.layout import CLEANER_CHECKPOINT
 from oncelog_server.topic_partition import TopicPartition
+from tests.server.storage.memory_files import MemoryFiles
 from tests.server.transaction.world import WALL_MS, World
 from tests.server.transaction.world_clock import WorldClock
 
 BACKOFF_MS = 1_000
 SETTINGS = Settings(log_cleaner_backoff_ms=BACKOFF_MS, log_cleaner_io_buffer_size=500)
+
+
+class MemoryDirectory(DataDirectory):
+    """The data directory on a disk in memory."""
+
+    def __init__(self, files: MemoryFiles) -> None:
+        super().__init__("/memory")
+        self._files = files
+
+    def _read(self, name: str) -> bytes | None:
+        return read_whole(self._files, name)
 
 
 class Cleaning:
@@ -35,6 +51,18 @@ class Cleaning:
         for partition in self.world.partitions.values():
             self.partitions.add(partition)
         self.refused = RefusedWork(self.world.timers, self.world.now)
+        self.background_tasks = BackgroundTasks(
+            settings,
+            WorldClock(self.world),
+            self.world.timers,
+            self.partitions,
+            self.world.transactions,
+            self.world.flush,
+            MemoryDirectory(self.world.files),
+            self.world.files,
+            Slices(self.world.timers, self.world.now, steps_per_slice=10**6),
+            refused_work=self.refused,
+        )
         self.cleaner = LogCleaner(
             settings,
             WorldClock(self.world),
@@ -43,6 +71,7 @@ class Cleaning:
             self.world.files,
             partial(SlicedWork, self.world.files, self.world.timers),
             self.refused,
+            self.background_tasks.checkpoint_cleaned,
         )
         self.cleaner.start()
 

@@ -45,7 +45,7 @@ class Heard:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.events: list[CleaningEvent] = []
-        self.ended: asyncio.Future[StorageError | CorruptLog | None] = loop.create_future()
+        self.ended: asyncio.Future[Exception | None] = loop.create_future()
         self.work: ProcessWork | None = None
         self.first: asyncio.Future[None] = loop.create_future()
 
@@ -62,7 +62,7 @@ class Heard:
         elif isinstance(event, CleanerStats):
             self.ended.set_result(None)
 
-    def on_failure(self, error: StorageError | CorruptLog) -> None:
+    def on_failure(self, error: Exception) -> None:
         self.ended.set_result(error)
 
     def on_starved(self) -> None:
@@ -99,7 +99,7 @@ def begin(heard: Heard, folder: Path, job: CleaningJob) -> ProcessWork:
     return heard.work
 
 
-async def ended(heard: Heard) -> StorageError | CorruptLog | None:
+async def ended(heard: Heard) -> Exception | None:
     return await asyncio.wait_for(heard.ended, DEADLINE_S)
 
 

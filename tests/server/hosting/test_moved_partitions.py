@@ -6,15 +6,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.broker import Broker
 from oncelog_server.cluster import records
+from oncelog_server.cluster.delta import ImageDelta, PartitionChange
 from oncelog_server.cluster.records import PartitionRecord
 from oncelog_server.cluster.store import Put
+from oncelog_server.durable_logs import end_of
+from oncelog_server.log.checkpoints import decode_offsets, encode_offsets
 from oncelog_server.operating_system.os_files import OsFiles
+from oncelog_server.partition.follower_log import FollowerLog
 from oncelog_server.refusal import Refused
 from oncelog_server.storage.files import StorageError
+from oncelog_server.storage.layout import CLEANER_CHECKPOINT
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.hosting.test_replica_manager import (
     damage,
@@ -23,6 +29,7 @@ from tests.server.hosting.test_replica_manager import (
     turns_until_idle,
     written,
 )
+from tests.server.log.driver import NOW_MS, batch
 
 MOVED = TopicPartition("topic", 0)
 
@@ -132,3 +139,71 @@ async def test_a_corrupt_log_comes_back_only_after_it_is_put_aside(
         await turns_until_idle(broker)
         assert broker.partitions.require(*MOVED).log_end_offset == 0
     assert len(directories(tmp_path, "topic")) == 3
+
+
+def compacted_up_to(path: Path, offsets: dict[tuple[str, int], int]) -> None:
+    """Write the cleaner's checkpoint of the last stop."""
+    (path / CLEANER_CHECKPOINT).write_bytes(encode_offsets(offsets))
+
+
+def compacted(path: Path) -> dict[tuple[str, int], int]:
+    return decode_offsets((path / CLEANER_CHECKPOINT).read_bytes())
+
+
+async def test_the_compacted_part_of_a_log_is_that_of_the_last_stop(tmp_path: Path) -> None:
+    """An offset above the end of a log is ignored."""
+    await written(tmp_path)
+    compacted_up_to(tmp_path, {("topic", 0): 5, ("topic", 1): 11})
+    async with life(tmp_path) as broker:
+        assert broker.partitions.require("topic", 0).clean_part.end_offset == 5
+        assert broker.partitions.require("topic", 1).clean_part.end_offset is None
+    assert compacted(tmp_path) == {("topic", 0): 5}
+
+
+async def test_a_replica_that_comes_back_has_no_compacted_part(tmp_path: Path) -> None:
+    await written(tmp_path)
+    compacted_up_to(tmp_path, {("topic", 0): 5, ("topic", 1): 5})
+    async with life(tmp_path) as broker:
+        await move(broker, 2)
+        await move(broker, 2, 1)
+        partition = broker.partitions.require(*MOVED)
+        FollowerLog(partition).append(batch(7), NOW_MS)
+        assert await broker._background_tasks.last_checkpoint() is None
+        assert compacted(tmp_path) == {("topic", 1): 5}
+    async with life(tmp_path) as broker:
+        assert broker.partitions.require(*MOVED).log_end_offset == 7
+    assert compacted(tmp_path) == {("topic", 1): 5}
+
+
+async def test_a_replica_is_opened_after_the_checkpoint_has_forgotten_an_earlier_one(
+    tmp_path: Path,
+) -> None:
+    """The removal of the earlier replica may still be queued. A broker with its metadata elsewhere
+    writes the checkpoint together with the revision."""
+    await written(tmp_path)
+    compacted_up_to(tmp_path, {("topic", 0): 5, ("topic", 1): 5})
+    async with life(tmp_path) as broker:
+        image = broker.metadata.image
+        topic = image.topics["topic"]
+        moved = structs.replace(topic.partitions[0], replicas=(2,))
+        change = PartitionChange(topic, topic.partitions[0], moved)
+        broker._replica_manager._due.hold("topic")
+        broker._replica_manager.follow(image, image, ImageDelta(partitions=(change,)))
+        assert broker.partitions.get(MOVED) is not None
+        kept = broker._background_tasks.keep_revision(image)
+        assert await end_of(kept, otherwise=None) is None
+        assert compacted(tmp_path) == {("topic", 1): 5}
+
+
+async def test_a_topic_is_created_after_the_checkpoint_has_forgotten_its_predecessor(
+    tmp_path: Path,
+) -> None:
+    """After a kill, the next start would otherwise take the offset of the deleted topic."""
+    await written(tmp_path)
+    compacted_up_to(tmp_path, {("topic", 0): 5, ("gone", 0): 5})
+    async with life(tmp_path) as broker:
+        await broker.metadata.missing_topics.create_one("gone")
+        assert compacted(tmp_path) == {("topic", 0): 5}, "no topic had this name at the start"
+        assert await broker.metadata.delete_topics(["topic"]) == [None]
+        await broker.metadata.missing_topics.create_one("topic")
+        assert compacted(tmp_path) == {}

@@ -96,12 +96,13 @@ def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
 
 def job_for(
     found: Cleanable, limits: CleaningLimits, now_ms: int
-) -> Generator[None, None, CleaningJob]:
-    """Return the job that cleans `found`. Yield after each step, so that the event loop is not
-    blocked. Raises
-    StorageError and CorruptLog."""
+) -> Generator[None, None, CleaningJob | None]:
+    """Return the job that cleans `found`, None if retention has deleted all its segments. Yield
+    after each step, so that the event loop is not blocked. Raises StorageError and CorruptLog."""
     log = found.log
     segments = [segment for segment in log.segments if segment.end_offset <= found.end_offset]
+    if not segments:
+        return None
     sources = tuple(
         Source(segment.base_offset, segment.end_offset, segment.path(".log"), segment.size)
         for segment in segments

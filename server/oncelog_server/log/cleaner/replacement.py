@@ -16,6 +16,7 @@ from functools import partial
 from itertools import product
 
 from oncelog_server.log.cleaner.job import Chunk, Cleaned
+from oncelog_server.log.leftovers import undo_compaction
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.txn_index import encode_row
@@ -36,7 +37,8 @@ from oncelog_server.storage.layout import (
 
 
 class SegmentsGone(Exception):
-    """The segments to replace are not in the log any more: retention has deleted them."""
+    """The segments to replace are not in the log any more: retention has deleted them, or the log
+    was cut. A segment may have been appended again after a cut, with the same base offset."""
 
 
 class Replacement:
@@ -44,6 +46,9 @@ class Replacement:
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
+        self._truncations = log.segments.truncations
+        # The segments of the start of the pass, by base offset.
+        self._sources = {segment.base_offset: segment for segment in log.segments[:-1]}
         self._base_offset = -1
         # The files of the segment that is being written, by suffix.
         self._files: dict[str, File] = {}
@@ -144,6 +149,14 @@ class Replacement:
         if gone:
             self._log.files.remove(gone)
 
+    def drop(self) -> None:
+        """End the pass early, without a change of its files. The directory may get another name, or
+        the log removes the files itself."""
+        self._log.segments.end_replacement()
+        for file in self._files.values():
+            file.close()
+        self._base_offset, self._files = -1, {}
+
     def _take_back(self, sources: list[Segment], named: list[str], error: StorageError) -> None:
         """Undo the renames that came before `error`, in reverse order. Each intermediate state is
         also a state of a normal swap, and a start completes a normal swap. If the disk refuses the
@@ -180,24 +193,19 @@ class Replacement:
         StorageError."""
         if self._is_alone:
             return
-        log = self._log
-        names = self._log.files.list(log.directory)
-        left = [name for name in names if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))]
-        for name in sorted(left, key=lambda name: LOG_SUFFIX in name):
-            path = f"{log.directory}/{name}"
-            self._log.files.rename(path, path + DELETED_SUFFIX)
-            self._log.files.remove([path + DELETED_SUFFIX])
+        undo_compaction(self._log.files, self._log.directory)
         self._is_alone = True
 
     def _find(self, cleaned: Cleaned) -> list[Segment]:
         """Return the old segments. Raises SegmentsGone."""
-        segments = self._log.segments
-        bases = [segment.base_offset for segment in segments]
-        wanted = list(cleaned.base_offsets)
+        closed = self._log.segments[:-1]
+        bases = [segment.base_offset for segment in closed]
         with suppress(ValueError):
-            first = bases.index(wanted[0])
-            if bases[first : first + len(wanted)] == wanted and wanted[-1] != bases[-1]:
-                return segments[first : first + len(wanted)]
+            first = bases.index(cleaned.base_offsets[0])
+            found = closed[first : first + len(cleaned.base_offsets)]
+            wanted = [self._sources.get(base_offset) for base_offset in cleaned.base_offsets]
+            if found == wanted and self._log.segments.truncations == self._truncations:
+                return found
         raise SegmentsGone
 
     def _forget(self, cleaned: Cleaned) -> None:
