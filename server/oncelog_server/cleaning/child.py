@@ -26,6 +26,9 @@ from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.storage.files import StorageError
 
 NICENESS: Final = 19
+# The file by which a process of Linux says if it should be ended first or last.
+_OOM_SCORE: Final = "/proc/self/oom_score_adj"
+_FIRST_TO_END: Final = "1000"
 # Minimum time between two Progress events that this process sends, in ns.
 _PROGRESS_NS: Final = 100_000_000
 _READ: Final = 1 << 16
@@ -98,12 +101,15 @@ def _send(target: int, data: bytes) -> None:
 
 
 def _step_back(gives_way: bool) -> None:
-    """Lower the priority of this process, to SCHED_IDLE if `gives_way` is true.
+    """Lower the priority of this process, to SCHED_IDLE if `gives_way` is true. Let the kernel end
+    this process first if the memory is full, because a batch may be very large when decompressed.
 
     Linux preempts a SCHED_IDLE process at once, but a nice process only after a time slice of some
     ms. On a busy computer a SCHED_IDLE process may get no time slice at all.
     """
     os.nice(NICENESS)
+    with suppress(OSError), open(_OOM_SCORE, "w", encoding="ascii") as file:
+        file.write(_FIRST_TO_END)
     if gives_way and hasattr(os, "SCHED_IDLE"):
         with suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

@@ -10,19 +10,31 @@ import pytest
 from msgspec import structs
 
 from oncelog_protocol.records.batch import build_batch, read_records, split_batches
+from oncelog_protocol.records.compression import Compression
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.cleaning.cleaner import LOGS_AT_ONCE
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.log.cleaner.job import CleanerStats
 from oncelog_server.log.config import COMPACT, DELETE
+from oncelog_server.log.record_rules import decompressed_limit
 from oncelog_server.partition.partition import Partition
 from oncelog_server.slices import at_its_end
 from oncelog_server.storage.layout import CLEANED_SUFFIX, CLEANER_CHECKPOINT
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.between_steps import Calls
 from tests.server.cleaning.cleanings import BACKOFF_MS, SETTINGS, Cleaning, size, write
-from tests.server.transaction.world import A0, A1, B0, OFFSETS, TXN_LOG, World, value_of
+from tests.server.transaction.world import (
+    A0,
+    A1,
+    B0,
+    MANY,
+    OFFSETS,
+    TXN_LOG,
+    WALL_MS,
+    World,
+    value_of,
+)
 
 LARGEST_CLEAN_LOG = 3_500
 
@@ -231,6 +243,24 @@ def test_a_deleted_key_stays_deleted_when_retention_is_faster_than_a_pass(
     assert b"stale" not in values_of(compacted, b"deleted"), "the deleted key is back"
     assert cleaning.cleaner.uncleanable_count == 0
     assert not [name for name in world.files.nodes if name.endswith((".cleaned", ".swap"))]
+
+
+def test_a_batch_that_is_larger_than_a_produce_may_be_now_is_compacted() -> None:
+    """The topic did not limit the decompressed size when the batch was appended."""
+    cleaning = Cleaning()
+    world, log = cleaning.world, cleaning.world.partitions[A0]
+    large = decompressed_limit(log.config) // 2 + 1
+    records = [NewRecord(WALL_MS, b"k%d" % number, bytes(large)) for number in range(2)]
+    log.append(build_batch(records, compression=Compression.ZSTD), now_ms=WALL_MS)
+    log._log.roll(world.wall())
+    cleaning.compact(A0)
+    write(log, 100, keys=1)
+    cleaning.run()
+    assert cleaning.cleaner.uncleanable_count == 0
+    assert cleaning.checkpoint() == {A0: log._log.segments.active.base_offset}
+    first = log._log.segments[0]
+    kept = read_records(first.log.read(0, first.size), max_bytes=MANY)
+    assert [record.key for record in kept] == [b"k1"], "k0 has a later record"
 
 
 def test_a_recreated_topic_starts_uncleaned() -> None:

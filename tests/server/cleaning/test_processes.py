@@ -140,9 +140,27 @@ def slow(folder: Path) -> CleaningJob:
     return job_in(folder, limits=LIMITS._replace(max_bytes_per_second=1_000, step_bytes=500))
 
 
+def oom_score(process: int) -> str:
+    return Path(f"/proc/{process}/oom_score_adj").read_text().strip()
+
+
 def children() -> set[int]:
     text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     return set(map(int, text.split()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="Linux only")
+async def test_the_kernel_ends_the_process_before_the_broker_if_the_memory_is_full(
+    heard: Heard, tmp_path: Path
+) -> None:
+    """A batch may be very large when decompressed."""
+    before = children()
+    begin(heard, tmp_path, slow(tmp_path))
+    await asyncio.wait_for(heard.first, DEADLINE_S)
+    (child,) = children() - before
+    assert oom_score(child) == "1000"
+    assert heard.work is not None
+    heard.work.cancel()
 
 
 async def test_a_killed_process_is_reported_as_a_storage_error(

@@ -8,7 +8,6 @@ from oncelog_protocol.records.retained import build_empty_batch, build_retained_
 from oncelog_server.log.cleaner.cleaned_transactions import CleanedTransactions
 from oncelog_server.log.cleaner.job import NO_OFFSET, CleaningJob
 from oncelog_server.log.cleaner.offset_map import OffsetMap
-from oncelog_server.log.record_rules import decompressed_limit
 
 
 class BatchFilter:
@@ -23,7 +22,7 @@ class BatchFilter:
         self._end_offset = job.end_offset
         self._now_ms = job.now_ms
         self._horizon_ms = job.now_ms + job.config.delete_retention_ms
-        self._max_bytes = decompressed_limit(job.config)
+        self._max_bytes = job.limits.decompressed_bytes
         self.markers_dropped = False
         self.records_read = 0
         self.records_kept = 0

@@ -26,7 +26,6 @@ from oncelog_server.log.cleaner.job import (
 from oncelog_server.log.cleaner.offset_map import SLOT_BYTES, OffsetMap
 from oncelog_server.log.cleaner.segments import Indexes, group
 from oncelog_server.log.errors import CorruptLog
-from oncelog_server.log.record_rules import decompressed_limit
 from oncelog_server.log.scan import Scan
 from oncelog_server.storage.files import Files
 
@@ -98,7 +97,7 @@ def _index(job: CleaningJob, files: Files, offsets: OffsetMap) -> Iterator[Clean
     dirty part up to `latest_offset`."""
     first = job.first_dirty_offset
     transactions = CleanedTransactions(job.aborted)
-    max_bytes = decompressed_limit(job.config)
+    max_bytes = job.limits.decompressed_bytes
     steps = _Steps(job.limits)
     for source in job.sources:
         if source.end_offset <= first:

@@ -31,7 +31,12 @@ class LastOfProducer(NamedTuple):
 
 class CleaningLimits(NamedTuple):
     """The limits of a pass (`log.cleaner.*`), and of its steps. A step ends after the batch that
-    reaches the limit of bytes or the limit of records."""
+    reaches the limit of bytes or the limit of records.
+
+    `decompressed_bytes`: the maximum size of a batch's decompressed records. It is Kafka's: 32 bits
+    with a sign. The smaller limit of a Produce would be wrong, because the batch may have been
+    appended under other settings of the topic.
+    """
 
     dedupe_buffer_bytes: int = 134_217_728
     io_buffer_bytes: int = 524_288
@@ -42,6 +47,7 @@ class CleaningLimits(NamedTuple):
     gives_way: bool = True
     step_bytes: int = 16 * 1024
     step_records: int = 200
+    decompressed_bytes: int = 2**31 - 1
 
 
 class CleaningJob(NamedTuple):
