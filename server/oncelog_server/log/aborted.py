@@ -12,7 +12,7 @@ At a clean stop, the file of `log/closed.py` gets the same numbers for the last 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -131,6 +131,17 @@ class AbortedTransactions:
             if self._index(base_offset).collect(first_offset, end_offset, found):
                 break
         return found
+
+    def collect_in_steps(
+        self, base_offsets: Iterable[int], first_offset: int, end_offset: int
+    ) -> Iterator[list[AbortedTransaction]]:
+        """Yield the rows of `collect`, those of one segment at each step."""
+        for base_offset in base_offsets:
+            found: list[AbortedTransaction] = []
+            is_last = self._index(base_offset).collect(first_offset, end_offset, found)
+            yield found
+            if is_last:
+                return
 
     def rows(self, base_offset: int) -> list[AbortedTransaction]:
         return self._index(base_offset).rows

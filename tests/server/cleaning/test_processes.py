@@ -16,6 +16,7 @@ from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.cleaning.processes import ProcessWork
 from oncelog_server.cleaning.work import pause_ms
+from oncelog_server.log.cleaner.aborted_rows import AbortedRows
 from oncelog_server.log.cleaner.cleaning import clean
 from oncelog_server.log.cleaner.job import (
     Chunk,
@@ -27,6 +28,7 @@ from oncelog_server.log.cleaner.job import (
     Progress,
     Source,
 )
+from oncelog_server.log.cleaner.last_batches import LastBatches
 from oncelog_server.log.config import COMPACT, LogConfig
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.operating_system.os_files import OsFiles
@@ -82,7 +84,7 @@ def job_in(folder: Path, *, segments: int = 3, limits: CleaningLimits | None = N
                 file.write(build_batch(records, base_offset=offset))
                 offset += 2
         sources.append(Source(base, offset, path, (folder / path).stat().st_size))
-    return CleaningJob(tuple(sources), 0, (), {}, CONFIG, limits or LIMITS, 5)
+    return CleaningJob(tuple(sources), 0, AbortedRows(), LastBatches(), CONFIG, limits or LIMITS, 5)
 
 
 @pytest.fixture

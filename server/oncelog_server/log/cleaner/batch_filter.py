@@ -6,7 +6,8 @@ from oncelog_protocol.records.batch import BatchHeader, read_records
 from oncelog_protocol.records.record import Record
 from oncelog_protocol.records.retained import build_empty_batch, build_retained_batch
 from oncelog_server.log.cleaner.cleaned_transactions import CleanedTransactions
-from oncelog_server.log.cleaner.job import NO_OFFSET, CleaningJob
+from oncelog_server.log.cleaner.job import CleaningJob
+from oncelog_server.log.cleaner.last_batches import NO_OFFSET
 from oncelog_server.log.cleaner.offset_map import OffsetMap
 
 

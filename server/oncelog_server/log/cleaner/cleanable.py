@@ -4,23 +4,18 @@ LogCleanerManager)."""
 from __future__ import annotations
 
 from collections.abc import Generator
-from itertools import islice
 from typing import Final, NamedTuple
 
-from oncelog_server.log.cleaner.job import (
-    NO_OFFSET,
-    CleaningJob,
-    CleaningLimits,
-    LastOfProducer,
-    Source,
-)
+from oncelog_server.log.cleaner.aborted_rows import AbortedRows
+from oncelog_server.log.cleaner.job import CleaningJob, CleaningLimits, Source
+from oncelog_server.log.cleaner.last_batches import NO_OFFSET, LastBatches, LastOfProducer
 from oncelog_server.log.config import UNLIMITED
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.producers import ProducerEntry
 from oncelog_server.log.segment import Segment
 
-# Number of producers in one step of the job's preparation.
-PRODUCERS_AT_ONCE: Final = 2_000
+# Number of producers, or of aborted transactions, in one step of the job's preparation.
+ROWS_AT_ONCE: Final = 2_000
 
 
 class Cleanable(NamedTuple):
@@ -97,8 +92,9 @@ def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
 def job_for(
     found: Cleanable, limits: CleaningLimits, now_ms: int
 ) -> Generator[None, None, CleaningJob | None]:
-    """Return the job that cleans `found`, None if retention has deleted all its segments. Yield
-    after each step, so that the event loop is not blocked. Raises StorageError and CorruptLog."""
+    """Return the job that cleans `found`, None if retention has deleted segments of it meanwhile.
+    Yield after each step, so that the event loop is not blocked. Raises StorageError and
+    CorruptLog."""
     log = found.log
     segments = [segment for segment in log.segments if segment.end_offset <= found.end_offset]
     if not segments:
@@ -107,17 +103,29 @@ def job_for(
         Source(segment.base_offset, segment.end_offset, segment.path(".log"), segment.size)
         for segment in segments
     )
-    for segment in segments:
-        log.segments.aborted.rows(segment.base_offset)
+    aborted = AbortedRows()
+    first = segments[0].base_offset
+    # The generator leaves out segments that retention deletes between two steps.
+    bases = (
+        segment.base_offset
+        for segment in log.segments.from_offset(first)
+        if segment.base_offset >= log.segments[0].base_offset
+    )
+    for rows in log.segments.aborted.collect_in_steps(bases, first, found.end_offset):
         yield
-    aborted = log.aborted_transactions(segments[0].base_offset, found.end_offset)
-    producers: dict[int, LastOfProducer] = {}
-    entries = iter(list(log.producers))
-    while some := list(islice(entries, PRODUCERS_AT_ONCE)):
-        producers.update((entry.producer_id, _last_of(entry)) for entry in some)
-        yield
+        for number, row in enumerate(rows, 1):
+            aborted.add(row)
+            if not number % ROWS_AT_ONCE:
+                yield
+    producers = LastBatches()
+    for number, entry in enumerate(list(log.producers), 1):
+        producers.add(entry.producer_id, _last_of(entry))
+        if not number % ROWS_AT_ONCE:
+            yield
+    if log.segments[0].base_offset != first:
+        return None
     return CleaningJob(
-        sources, found.first_dirty_offset, tuple(aborted), producers, log.config, limits, now_ms
+        sources, found.first_dirty_offset, aborted, producers, log.config, limits, now_ms
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import inf
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from oncelog_server.log.cleaner.aborted_rows import AbortedRows
+from oncelog_server.log.cleaner.last_batches import LastBatches
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.txn_index import AbortedTransaction
-
-NO_OFFSET: Final = -1
 
 
 class Source(NamedTuple):
@@ -19,14 +18,6 @@ class Source(NamedTuple):
     end_offset: int
     path: str
     size: int
-
-
-class LastOfProducer(NamedTuple):
-    """The batch that must be kept for a live producer: the batch with last offset `data_offset`. If
-    `data_offset` is NO_OFFSET, the marker with `epoch` must be kept."""
-
-    data_offset: int
-    epoch: int
 
 
 class CleaningLimits(NamedTuple):
@@ -57,8 +48,8 @@ class CleaningJob(NamedTuple):
 
     sources: tuple[Source, ...]
     first_dirty_offset: int
-    aborted: tuple[AbortedTransaction, ...]
-    producers: Mapping[int, LastOfProducer]
+    aborted: AbortedRows
+    producers: LastBatches
     config: LogConfig
     limits: CleaningLimits
     now_ms: int

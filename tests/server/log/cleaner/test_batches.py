@@ -10,9 +10,11 @@ from oncelog_protocol.records.batch import LOG_APPEND_TIME, build_batch, read_he
 from oncelog_protocol.records.compression import Compression
 from oncelog_protocol.records.record import NewRecord
 from oncelog_protocol.records.retained import build_empty_batch, build_retained_batch
+from oncelog_server.log.cleaner.aborted_rows import AbortedRows
 from oncelog_server.log.cleaner.batch_filter import BatchFilter
 from oncelog_server.log.cleaner.cleaned_transactions import CleanedTransactions
-from oncelog_server.log.cleaner.job import CleaningJob, CleaningLimits, LastOfProducer, Source
+from oncelog_server.log.cleaner.job import CleaningJob, CleaningLimits, Source
+from oncelog_server.log.cleaner.last_batches import LastBatches, LastOfProducer
 from oncelog_server.log.cleaner.offset_map import OffsetMap
 from oncelog_server.log.errors import CorruptLog
 from tests.server.log.cleaner.compacting import COMPACTED, Compacting
@@ -77,8 +79,9 @@ def test_an_empty_batch_keeps_the_offsets_and_the_sequence(codec: Compression) -
 
 def job(end_offset: int = 100, **fields: Any) -> CleaningJob:
     made = CleaningJob(
-        (Source(0, end_offset, "", 0),), 0, (), {}, COMPACTED, CleaningLimits(), NOW_MS
-    )
+        (Source(0, end_offset, "", 0),), 0, AbortedRows(), LastBatches(), COMPACTED,
+        CleaningLimits(), NOW_MS,
+    )  # fmt: skip
     return made._replace(**fields)
 
 
@@ -107,8 +110,9 @@ def test_an_empty_batch_stays_only_in_place_of_its_producers_last_batch() -> Non
     batch = bytes(build_batch([RECORDS[0]], producer_id=3, producer_epoch=0, base_sequence=0))
     header = read_header(batch)
     for last, stays in ((0, True), (5, False)):
-        wanted = job(producers={3: LastOfProducer(last, 0)})
-        batches = BatchFilter(wanted, offsets, CleanedTransactions(()))
+        producers = LastBatches()
+        producers.add(3, LastOfProducer(last, 0))
+        batches = BatchFilter(job(producers=producers), offsets, CleanedTransactions(()))
         kept = batches.keep(header, batch)
         assert (kept is not None) is stays
         if kept is not None:
