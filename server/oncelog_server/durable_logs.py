@@ -24,10 +24,10 @@ async def sync_recovered(files: Files, partitions: Partitions) -> None:
     """
     flushes = [(partition, partition.begin_flush()) for partition in partitions]
     failure = await _synced(files, [file for _, flush in flushes for file in flush.files])
+    for partition, flush in flushes:
+        partition.finish_flush(flush, failure)
     if failure is not None:
         raise failure
-    for partition, flush in flushes:
-        partition.finish_flush(flush, None)
 
 
 async def close_logs(files: Files, partitions: Partitions, slices: Slices) -> bool:
@@ -40,6 +40,12 @@ async def close_logs(files: Files, partitions: Partitions, slices: Slices) -> bo
     if failure is not None:
         log.error("logs not synced", reason=str(failure))
         return False
+    # A flush of before, such as that of a roll, may be the only sync that gets an error.
+    for partition in list(partitions):
+        flushed = partition.flushed()
+        clean = (
+            flushed.value if flushed.done else await end_of(flushed, otherwise=False)
+        ) and clean
     if clean:
         partitions.synced()
     return clean

@@ -1,12 +1,12 @@
 """All named mutants. This module defines those that change the server on one broker. The other
 mutants come from `access.py` (access rules), `authentication.py`, `broker_settings.py` (dynamic
 settings, throttles, features), `cold_reads.py` (records only on the disk), `elections.py` (ISR and
-elections), `follower_reads.py` (the partitions that a follower's Fetch reads), `frames.py` (buffers
-of requests, marks of sockets), `machine.py` (several brokers on one machine), `owners.py` (producer
-ids of principals), `quotas.py`, `reassignments.py`, `remote_groups.py`, `replication.py`,
-`searches.py` (ListOffsets by time), `self_fencing.py`, `situations.py` (defects that only a
-special situation shows), `sink.py` (the Spark sink), `starting.py` and `stopping.py` (the start and
-the stop of a broker).
+elections), `flushes.py` (a failed fsync), `follower_reads.py` (the partitions that a follower's
+Fetch reads), `frames.py` (buffers of requests, marks of sockets), `machine.py` (several brokers on
+one machine), `owners.py` (producer ids of principals), `quotas.py`, `reassignments.py`,
+`remote_groups.py`, `replication.py`, `searches.py` (ListOffsets by time), `self_fencing.py`,
+`situations.py` (defects that only a special situation shows), `sink.py` (the Spark sink),
+`starting.py` and `stopping.py` (the start and the stop of a broker).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.mutants.authentication import AUTHENTICATION_MUTANTS
 from tests.mutants.broker_settings import BROKER_SETTINGS_MUTANTS
 from tests.mutants.cold_reads import COLD_READ_MUTANTS
 from tests.mutants.elections import ELECTION_MUTANTS
+from tests.mutants.flushes import FLUSH_MUTANTS
 from tests.mutants.follower_reads import FOLLOWER_READ_MUTANTS
 from tests.mutants.frames import FRAME_MUTANTS
 from tests.mutants.machine import MACHINE_MUTANTS
@@ -325,6 +326,7 @@ MUTANTS: Final = (
     *AUTHENTICATION_MUTANTS,
     *BROKER_SETTINGS_MUTANTS,
     *ELECTION_MUTANTS,
+    *FLUSH_MUTANTS,
     *FOLLOWER_READ_MUTANTS,
     *FRAME_MUTANTS,
     *COLD_READ_MUTANTS,

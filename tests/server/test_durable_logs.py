@@ -55,6 +55,28 @@ async def test_logs_are_closed_in_slices_and_all_of_them_are_durable() -> None:
     assert all(driver.log.recovery_point == 1 for driver in drivers)
 
 
+async def test_s16_a_stop_is_not_clean_if_the_sync_of_a_roll_fails_meanwhile() -> None:
+    """The sync of the stop covers the same files and succeeds, because the kernel has reported the
+    error to the sync of the roll."""
+    drivers, partitions = written()
+    rolled = drivers[7]
+    rolled.log.roll(rolled.now_ms)
+    (roll,) = rolled.files.pending
+    rolled.files.pending.clear()
+    files = drivers[0].files
+    stopping = asyncio.create_task(close_logs(files, partitions, slices()))
+    for _ in range(3 * COUNT):
+        await asyncio.sleep(0)
+    assert len(files.pending) == 1
+    files.settle()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not stopping.done()
+    rolled.files.fail_sync()
+    roll()
+    assert not await stopping
+
+
 async def test_no_partition_is_led_once_the_first_log_is_closed() -> None:
     """The next start trusts the state of a clean stop, so it would lose an append after the
     close."""

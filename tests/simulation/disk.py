@@ -54,11 +54,13 @@ class Loss:
 
 
 class Begun(NamedTuple):
-    """A sync in progress. It makes durable the data that the file had when the sync began."""
+    """A sync in progress. It makes durable the data that the file had when the sync began.
+    `failures`: the number of failed syncs of the file before."""
 
     inode: Inode
     changes: int
     data: bytes
+    failures: int
 
 
 @dataclass(slots=True)
@@ -178,17 +180,21 @@ class SimDisk:
         inode.changes += 1
 
     def begin_sync(self, inode: Inode) -> Begun:
-        return Begun(inode, inode.changes, bytes(inode.data))
+        return Begun(inode, inode.changes, bytes(inode.data), inode.failures)
 
     def end_sync(self, begun: Begun) -> bool:
         """End a sync. Writes after its begin are not synced, as POSIX allows. Return False if the
-        sync failed. The pages then count as clean, and no later sync writes them."""
+        sync failed. The pages then count as clean. As in Linux, one call gets the error. The other
+        syncs of the file in progress succeed, and make nothing durable."""
         inode = begun.inode
         written_since = inode.changes - begun.changes
         if self.weather.sync_error and self.rng.random() < self.weather.sync_error:
             self.failures["sync"] += 1
+            inode.failures += 1
             _keep_last(inode.unsynced, written_since)
             return False
+        if begun.failures != inode.failures:
+            return True
         if begun.changes > inode.synced:  # otherwise a later sync has ended before this sync
             inode.durable, inode.synced = begun.data, begun.changes
             _keep_last(inode.unsynced, written_since)

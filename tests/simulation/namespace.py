@@ -17,8 +17,9 @@ class Inode:
     unsynced: list[tuple[int, bytes | None]] = field(default_factory=list)
     changes: int = 0
     synced: int = 0
-    # The number of truncations.
+    # The number of truncations, and of failed syncs.
     cuts: int = 0
+    failures: int = 0
 
 
 @dataclass(slots=True, eq=False)

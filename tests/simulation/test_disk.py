@@ -47,6 +47,18 @@ def test_data_of_a_failed_sync_is_not_written_later() -> None:
     assert (inode.durable, inode.unsynced) == (b"", [(5, b"second")])
 
 
+def test_a_failed_sync_leaves_nothing_to_another_sync_that_began_before_its_end() -> None:
+    """The other sync succeeds, because the kernel reports the error once."""
+    disk = SimDisk(Random(0))
+    inode = written(disk, b"first")
+    begun, other = disk.begin_sync(inode), disk.begin_sync(inode)
+    disk.weather.sync_error = 1.0
+    assert not disk.end_sync(begun)
+    disk.weather.sync_error = 0.0
+    assert disk.end_sync(other)
+    assert (inode.durable, inode.synced) == (b"", 0)
+
+
 def test_names_in_a_renamed_directory_never_come_back_in_a_new_directory_of_the_old_name() -> None:
     for seed in range(20):
         disk = SimDisk(Random(seed))

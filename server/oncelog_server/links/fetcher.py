@@ -4,6 +4,7 @@ each leader (Kafka's ReplicaFetcherManager with one fetcher thread)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +23,7 @@ from oncelog_server.fetcher.leader_fetcher import (
 from oncelog_server.links.broker_link import BrokerLinks
 from oncelog_server.partition.follower_log import FollowerLog
 from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.waiting import raise_all
 from oncelog_server.quotas.replication import ReplicationQuota
 from oncelog_server.replica.traffic import ReplicationTraffic
 from oncelog_server.slices import SMALL, Slices, Steps, at_its_end
@@ -221,14 +223,32 @@ class FetcherLink:
             return
         # The next fetch acknowledges all records before its offset, so these must be on disk.
         flushes = [(partition, partition.begin_flush()) for partition in self.fetcher.appended]
+        unsettled = len(flushes)
+
+        def settled(partition: Partition, _: bool) -> None:
+            nonlocal unsettled
+            unsettled -= 1
+            try:
+                if partition.offline is None:
+                    partition.recompute_high_watermark()  # this broker may be the leader by now
+                else:
+                    self.fetcher.forget(partition)  # or the next fetch would acknowledge it
+            finally:
+                if not unsettled:
+                    self._done()
 
         def synced(error: StorageError | None) -> None:
+            raised: list[Exception] = []
             for partition, flush in flushes:
-                partition.finish_flush(flush, error)
-                if error is not None:
-                    partition.fail(str(error))
-                    self.fetcher.forget(partition)  # or the next fetch would acknowledge it
-            self._done()
+                # An exception of one partition's callbacks does not affect the others.
+                try:
+                    try:
+                        partition.finish_flush(flush, error)
+                    finally:
+                        partition.flushed().on_complete(partial(settled, partition))
+                except Exception as failure:
+                    raised.append(failure)
+            raise_all(raised)
 
         files.sync([file for _, flush in flushes for file in flush.files], synced)
 

@@ -9,11 +9,13 @@ from typing import Final
 
 from oncelog_protocol.records.batch import LENGTH_OVERHEAD, BatchHeader, patch_place
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
+from oncelog_server.deferred import Deferred
 from oncelog_server.log.clean_part import CleanPart
 from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.epoch_file import EpochFile
 from oncelog_server.log.errors import CorruptLog, OffsetOutOfRange
+from oncelog_server.log.flushes import Flushes
 from oncelog_server.log.loaded import LoadedLog
 from oncelog_server.log.opening import load
 from oncelog_server.log.reading import LogReader
@@ -60,13 +62,11 @@ class PartitionLog:
         self.recovery: Final = loaded.report
         self.refusals: Final = Refusals()
         self.clean_part: Final = CleanPart(loaded.files, loaded.directory)
+        self._flushes: Final = Flushes()
         self._epoch_file: Final = EpochFile(
-            loaded.files,
-            loaded.directory,
-            loaded.leader_epochs,
-            self.refusals,
+            loaded.files, loaded.directory, loaded.leader_epochs, self.refusals,
             unsynced=loaded.epochs_unsynced,
-        )
+        )  # fmt: skip
         # The end of the log when it was opened. A view counts the offsets appended since then.
         self.opened_at_offset = end_offset
         self._last_flush_ms = now_ms
@@ -81,22 +81,11 @@ class PartitionLog:
 
     @classmethod
     def open(
-        cls,
-        files: Files,
-        directory: str,
-        config: LogConfig,
-        *,
-        topic_id: bytes,
-        now_ms: int,
-        clean_shutdown: bool,
-        recovery_point: int,
-        log_start_offset: int,
-        refuses_damage: bool = False,
-        lost_nothing: bool = False,
-        topic_id_checked: bool = False,
-        closed: ClosedLog | None = None,
-        jitter: Callable[[int], int] = lambda most: 0,
-    ) -> PartitionLog:
+        cls, files: Files, directory: str, config: LogConfig, *, topic_id: bytes, now_ms: int,
+        clean_shutdown: bool, recovery_point: int, log_start_offset: int,
+        refuses_damage: bool = False, lost_nothing: bool = False, topic_id_checked: bool = False,
+        closed: ClosedLog | None = None, jitter: Callable[[int], int] = lambda most: 0,
+    ) -> PartitionLog:  # fmt: skip
         """Open the log in `directory`, or create it. `recovery` of the result says what was found.
         Arguments are those of `opening.load`. `topic_id_checked`: partition.metadata was read
         already, and has `topic_id`. `jitter(segment_jitter_ms)` returns a random time by which a
@@ -201,16 +190,9 @@ class PartitionLog:
         return base_offset
 
     def append_marker(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        *,
-        committed: bool,
-        coordinator_epoch: int,
-        transaction_version: int,
-        leader_epoch: int,
-        now_ms: int,
-    ) -> Appended:
+        self, producer_id: int, producer_epoch: int, *, committed: bool, coordinator_epoch: int,
+        transaction_version: int, leader_epoch: int, now_ms: int,
+    ) -> Appended:  # fmt: skip
         """Append the COMMIT or ABORT marker of a transaction. After an ABORT marker, also write the
         row of the aborted transaction in the txnindex. A repeated marker is appended again and
         changes nothing else. Raises AppendError with INVALID_PRODUCER_EPOCH or
@@ -274,14 +256,9 @@ class PartitionLog:
         self.refusals.write_or_owe(path, lambda: aborted.write(base_offset))
 
     def _write(
-        self,
-        records: bytearray | memoryview,
-        base_offset: int,
-        last_offset: int,
-        max_timestamp: int,
-        leader_epoch: int,
-        now_ms: int,
-    ) -> int:
+        self, records: bytearray | memoryview, base_offset: int, last_offset: int,
+        max_timestamp: int, leader_epoch: int, now_ms: int,
+    ) -> int:  # fmt: skip
         """Write the batch, with its final offset and leader epoch, at the end of the log. Return
         the batch's position in the active segment."""
         if leader_epoch > self._epoch_file.written_epoch:
@@ -386,8 +363,12 @@ class PartitionLog:
         self.refusals.write_owed()
         self.segments.roll(now_ms, self._jitter(self.config.segment_jitter_ms))
         self.take_snapshot()
-        flush = self.segments.begin_flush(growing=False)
-        self.files.sync(flush.files, lambda error: self.finish_flush(flush, error))
+        flush = self._flushes.begin(self.segments.begin_flush(growing=False))
+
+        def synced(error: StorageError | None) -> None:
+            self.finish_flush(flush, error)
+
+        self.files.sync(flush.files, synced)
 
     def take_snapshot(self) -> None:
         """Write a snapshot of the producers' state at the log's end, now or at the next retry."""
@@ -406,20 +387,40 @@ class PartitionLog:
         )
 
     def begin_flush(self) -> Flush:
-        """Return the files to sync, for a caller that syncs many logs at once. The caller calls
-        `finish_flush` afterwards."""
-        return self.segments.begin_flush(growing=True)
+        """Return the files to sync, for a caller that syncs many logs at once. The caller must call
+        `finish_flush` afterwards, also after an error."""
+        return self._flushes.begin(self.segments.begin_flush(growing=True))
 
     def flush_requested(self, now_ms: int) -> None:
         """Restart the interval of `flush.ms`."""
         self._last_flush_ms = now_ms
 
-    def finish_flush(self, flush: Flush, error: StorageError | None) -> None:
-        """Move the recovery point to the end of `flush`; after an error, refuse all appends."""
-        if error is not None:
-            self.refusals.fail(error)
-        elif self.refusals.failure is None and self.segments.finish_flush(flush):
+    def finish_flush(self, flush: Flush, error: StorageError | None) -> Deferred[bool]:
+        """End `flush`. After an error, refuse all appends. The result is True if the records below
+        the end of `flush` are durable; the recovery point is then at least there. It is False if
+        the log has failed or was cut meanwhile. It is complete once all flushes that `flush`
+        overlapped have ended (see `Flushes`)."""
+        try:
+            if error is not None:
+                self.refusals.fail(error)
+        finally:
+            settled = self._flushes.end(flush, lambda: self._counts(flush))
+        return settled
+
+    def _counts(self, flush: Flush) -> bool:
+        """Return True if the records below the end of `flush` are durable."""
+        if self.refusals.has_failed or not self.segments.is_uncut_since(flush):
+            return False
+        # During an interrupted compaction, the files of `flush` may get their old names again, and
+        # need another sync then.
+        if self.refusals.failure is None:
+            self.segments.finish_flush(flush)
             self.recovery_point = max(self.recovery_point, flush.offset)
+        return True
+
+    def flushed(self) -> Deferred[bool]:
+        """Return True once all present flushes have ended, False if the log has failed."""
+        return self._flushes.after(lambda: not self.refusals.has_failed)
 
     def synced(self) -> None:
         """Move the recovery point to the log end: all appended records are durable."""
@@ -553,7 +554,7 @@ class PartitionLog:
     def rename_directory(self, deleted_directory: str) -> None:
         """Rename the directory of the deleted partition to `deleted_directory` (see
         layout.deleted_directory), and refuse all appends. Raises StorageError."""
-        self.refusals.fail(StorageError("append", self.directory, "deleted"))
+        self.refusals.end(StorageError("append", self.directory, "deleted"))
         self.clean_part.leave()
         self.clean_part.end_pass()
         self.segments.close()

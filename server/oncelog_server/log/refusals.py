@@ -23,14 +23,16 @@ class Refusals:
     """The refused writes of one log. `current` is the first error since the disk last accepted all
     writes. None means that no write is refused. `on_refused` is called when an error becomes
     `current`. The owner of the log then calls `try_again` until the call succeeds. While there is a
-    `failure`, the log refuses appends."""
+    `failure`, the log refuses appends. `on_failed` is called with the failure that lasts until a
+    restart."""
 
     __slots__ = ("_interruption", "_owed", "_probe_bytes", "_roll", "current", "failure",
-                 "interrupted", "on_refused")  # fmt: skip
+                 "interrupted", "on_failed", "on_refused")  # fmt: skip
 
     def __init__(self) -> None:
         self.current: StorageError | None = None
         self.on_refused: Callable[[StorageError], None] | None = None
+        self.on_failed: Callable[[StorageError], None] | None = None
         # By path: the function that writes the file, and True if a start would be wrong with the
         # old file.
         self._owed: dict[str, tuple[Callable[[], None], bool]] = {}
@@ -54,10 +56,26 @@ class Refusals:
     def report_to(self, on_refused: Callable[[StorageError], None]) -> None:
         self.on_refused = on_refused
 
+    def report_failure_to(self, on_failed: Callable[[StorageError], None]) -> None:
+        self.on_failed = on_failed
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the log refuses every append until a restart."""
+        return self.failure is not None and self.failure is not self._interruption
+
     def fail(self, error: StorageError) -> None:
-        """Refuse every append from now on, because only a restart can read the state of the
-        disk."""
-        if self.failure is None or self.failure is self._interruption:
+        """Refuse every append from now on, because only a restart can read the state of the disk.
+        Call `on_failed`, unless the log has failed before."""
+        if not self.has_failed:
+            self.failure = error
+            if self.on_failed is not None:
+                self.on_failed(error)
+
+    def end(self, error: StorageError) -> None:
+        """Refuse every append from now on, because the log is deleted. `on_failed` is not
+        called."""
+        if not self.has_failed:
             self.failure = error
 
     def raise_failure(self) -> None:

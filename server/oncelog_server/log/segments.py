@@ -297,17 +297,17 @@ class LogSegments(Sequence[Segment]):
             return Flush(list(self._unsynced), active.end_offset, active.log, self._truncations)
         return Flush(list(self._unsynced), active.base_offset, None, self._truncations)
 
-    def finish_flush(self, flush: Flush) -> bool:
-        """Forget the files of `flush`, because these files are durable. If the log was cut
-        meanwhile, forget none of them and return False, because the files may have other bytes
-        now."""
-        if flush.truncations != self._truncations:
-            return False
+    def is_uncut_since(self, flush: Flush) -> bool:
+        """Return False if the log was cut after the begin of `flush`. The files may then have other
+        bytes now."""
+        return flush.truncations == self._truncations
+
+    def finish_flush(self, flush: Flush) -> None:
+        """Forget the files of `flush`, because these files are durable and were not cut."""
         synced = set(map(id, flush.closed))
         self._unsynced = [file for file in self._unsynced if id(file) not in synced]
         for file in flush.closed:
             file.close()
-        return True
 
     def end_of_file(self, file: File) -> int:
         """Return an offset above all batches of a segment's file. Return 0 if the log does not have

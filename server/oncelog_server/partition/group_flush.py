@@ -7,6 +7,7 @@ completes many requests.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from oncelog_server.latencies import Latencies
 from oncelog_server.log.results import Flush
@@ -21,7 +22,7 @@ def _do_nothing() -> None:
 
 class GroupFlush:
     """Syncs partitions together. `latencies` has the times of the rounds. `before_callbacks` is
-    called before the callbacks of a round."""
+    called before each callback."""
 
     def __init__(self, files: Files, monotonic_ns: Callable[[], int] = lambda: 0) -> None:
         self._files = files
@@ -33,8 +34,8 @@ class GroupFlush:
         self._running: list[tuple[Partition, Flush]] = []
 
     def request(self, partition: Partition) -> None:
-        """Make all present records of `partition` durable. Then call the partition's `on_flushed`
-        or `fail`."""
+        """Make all present records of `partition` durable. Then call the partition's `on_flushed`.
+        After an error, the partition has failed."""
         self._dirty[partition] = None
         if not self._running:
             self._start()
@@ -47,24 +48,24 @@ class GroupFlush:
         self._files.sync(files, self._done)
 
     def _done(self, error: StorageError | None) -> None:
-        """End the round and call the partitions' callbacks. Then re-raise the exceptions of the
-        callbacks."""
+        """End the round. Then re-raise the exceptions of the partitions' callbacks."""
         self.latencies.add((self._monotonic_ns() - self._began_ns) // 1000)
         running, self._running = self._running, []
-        for partition, flush in running:
-            partition.finish_flush(flush, error)
-        self.before_callbacks()
         raised: list[Exception] = []
         for partition, flush in running:
             try:
-                if error is None:
-                    partition.on_flushed(flush.offset)
-                else:
-                    # After a failed fsync, the kernel may mark the lost pages as clean. A later
-                    # fsync may then succeed although the bytes are lost, so it must not count.
-                    partition.fail(str(error))
+                settled = partition.finish_flush(flush, error)
+                settled.on_complete(partial(self._settled, partition, flush))
             except Exception as failure:  # the other partitions are not affected
                 raised.append(failure)
         if self._dirty and not self._running:
             self._start()
         raise_all(raised)
+
+    def _settled(self, partition: Partition, flush: Flush, counts: bool) -> None:
+        """Call the partition's callback, or sync the partition again if it was cut meanwhile."""
+        self.before_callbacks()
+        if counts:
+            partition.on_flushed(flush.offset)
+        elif partition.offline is None and partition.failure is None:
+            self.request(partition)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import BatchHeader
+from oncelog_server.deferred import Deferred
 from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import CorruptLog
@@ -44,38 +45,18 @@ class Partition:
 
     With `flush_on_ack` (oncelog.flush.on.ack), the high watermark does not move at the append, but
     in `on_flushed`. The same is true for an append after which flush.messages requires a flush. In
-    both cases the partition calls `request_flush`, and `on_flushed` or `fail` must be called after
-    the flush. `on_storage_error` is called for every `read` and append that fails with a
-    StorageFailure.
+    both cases the partition calls `request_flush`, and `finish_flush` and `on_flushed` must be
+    called after the flush. `on_storage_error` is called for every `read` and append that fails with
+    a StorageFailure. A failed fsync, of any caller, takes the partition offline (`on_offline`).
 
     Invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
     """
 
-    __slots__ = (
-        "_flush_on_ack",
-        "_flush_requested",
-        "_log",
-        "_request_flush",
-        "clean_part",
-        "commit_waiters",
-        "deletion_waiters",
-        "follower_waiters",
-        "guards",
-        "high_watermark",
-        "is_leader",
-        "leader_epoch",
-        "leader_id",
-        "leads",
-        "offline",
-        "on_offline",
-        "on_storage_error",
-        "read_waiters",
-        "refused_sequences",
-        "replicas",
-        "topic_id",
-        "topic_partition",
-        "traffic",
-    )
+    __slots__ = ("_flush_on_ack", "_flush_requested", "_log", "_request_flush", "clean_part",
+                 "commit_waiters", "deletion_waiters", "follower_waiters", "guards",
+                 "high_watermark", "is_leader", "leader_epoch", "leader_id", "leads", "offline",
+                 "on_offline", "on_storage_error", "read_waiters", "refused_sequences", "replicas",
+                 "topic_id", "topic_partition", "traffic")  # fmt: skip
 
     def __init__(
         self,
@@ -95,6 +76,7 @@ class Partition:
         self.topic_id = topic_id
         self._log = log
         self.clean_part = log.clean_part
+        log.refusals.report_failure_to(lambda error: self.fail(str(error)))
         self.leader_id = -1
         self.leader_epoch = -1
         # `leads` is True while the metadata says that this broker is the leader. `is_leader` is
@@ -184,7 +166,9 @@ class Partition:
 
     def fail(self, reason: str) -> None:
         """Take the partition offline after a storage error. Refuse all requests, and acknowledge no
-        waiting request (S16)."""
+        waiting request (S16). Nothing changes if it is offline already."""
+        if self.offline is not None:
+            return
         self.offline = reason
         try:
             self.on_offline(self)
@@ -256,6 +240,7 @@ class Partition:
         """Advance the leader's high watermark: all records below `log_end_offset` are on disk."""
         if self.offline is not None:
             return  # A successful flush after a failed flush proves nothing (S16).
+        log_end_offset = min(log_end_offset, self._log.log_end_offset)
         unflushed = self._log.log_end_offset - log_end_offset
         if not self._flush_on_ack and unflushed < self._log.config.flush_messages:
             self._flush_requested = False
@@ -565,10 +550,14 @@ class Partition:
         `finish_flush`."""
         return self._log.begin_flush()
 
-    def finish_flush(self, flush: Flush, error: StorageError | None) -> None:
-        """Move the recovery point to the end of the flush. After an error, refuse all further
-        appends instead."""
-        self._log.finish_flush(flush, error)
+    def finish_flush(self, flush: Flush, error: StorageError | None) -> Deferred[bool]:
+        """End the flush. After an error, take the partition offline. For the result, see
+        PartitionLog.finish_flush."""
+        return self._log.finish_flush(flush, error)
+
+    def flushed(self) -> Deferred[bool]:
+        """Return True once all present flushes have ended, False if the log has failed."""
+        return self._log.flushed()
 
     def synced(self) -> None:
         """Move the recovery point to the log end, because all appended records are durable."""

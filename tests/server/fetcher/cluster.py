@@ -50,13 +50,16 @@ FETCH_VERSION = 18
 class Node:
     """A broker with one disk, its partitions, and a clock that a test moves."""
 
-    def __init__(self, broker_id: int, count: int = 1, **config: Any) -> None:
+    def __init__(
+        self, broker_id: int, count: int = 1, *, flush_on_ack: bool = False, **config: Any
+    ) -> None:
         self.broker_id = broker_id
         self.epoch = 1
         self.now_ms = 1_000
         self.files = MemoryFiles()
         self.config = LogConfig(**config)
         self.count = count
+        self.flush_on_ack = flush_on_ack
         self.checkpoints: dict[int, tuple[int, int, int]] = {}
         # The throttles of what this node sends and fetches, None without them.
         self.sending: ReplicationQuota | None = None
@@ -73,6 +76,7 @@ class Node:
                 TOPIC_ID,
                 self._open(index, is_new=is_new),
                 flush.request,
+                flush_on_ack=self.flush_on_ack,
                 high_watermark=self.checkpoints.get(index, (0, 0, 0))[2],
             )
             for index in range(self.count)

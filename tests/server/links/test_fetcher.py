@@ -25,7 +25,7 @@ class World:
     that are due."""
 
     def __init__(self, sync_error: StorageError | None) -> None:
-        self.leader, self.follower = Node(0, 1), Node(1, 1)
+        self.leader, self.follower = Node(0, 1), Node(1, 1, flush_on_ack=True)
         self.leader.lead(0, ISR, ISR)
         (self.copy,) = self.follower.partitions
         self.copy.become_follower(0, 0)
@@ -86,3 +86,51 @@ def test_an_offline_replica_is_not_fetched_in_a_new_epoch() -> None:
     fetchers.follow(world.copy)
     assert world.run(world.copy) == []
     assert world.fetch_offsets == []
+
+
+class Rolling(World):
+    """The follower's log rolls during each sync."""
+
+    def sync(self, files: list[File], done: Callable[[StorageError | None], None]) -> None:
+        super().sync(files, done)
+        self.copy._log.roll(NOW_MS)
+
+
+def test_s16_a_record_is_not_acknowledged_before_the_sync_of_a_roll_has_ended() -> None:
+    """The kernel may report an error to the sync of the roll only."""
+    world = Rolling(None)
+    FetcherLink(0, world.parts).follow(world.copy)
+    assert world.run(world.copy) == []
+    assert world.fetch_offsets == [0]
+    world.follower.files.fail_sync()
+    world.follower.files.settle()
+    assert world.run(world.copy) == []
+    assert world.copy.offline is not None
+    assert world.fetch_offsets == [0]
+
+
+def test_a_record_is_acknowledged_after_the_sync_of_a_roll() -> None:
+    world = Rolling(None)
+    FetcherLink(0, world.parts).follow(world.copy)
+    (led,) = world.leader.partitions
+    outcomes: list[ErrorCode] = []
+    led.when_committed(1, outcomes.append)
+    assert world.run(world.copy) == []
+    world.follower.files.settle()
+    world.run(world.copy)
+    assert outcomes == [ErrorCode.NONE]
+
+
+def test_a_flush_of_the_follower_commits_after_its_election() -> None:
+    """The new leader has no other replica in the ISR, and no record is appended."""
+    world = World(None)
+    FetcherLink(0, world.parts).follow(world.copy)
+    (led,) = world.leader.partitions
+    led.append(batch(), now_ms=NOW_MS)
+    world.timers.run_soon()
+    while world.copy.log_end_offset == 0:
+        world.due.popleft()()
+    world.copy.become_leader(1, 1, (1,), ISR)
+    assert (world.copy.high_watermark, len(world.due)) == (0, 1)
+    world.due.popleft()()
+    assert world.copy.high_watermark == 1

@@ -153,11 +153,29 @@ def test_flushes_may_end_in_any_order() -> None:
     driver.log.roll(driver.now_ms)
     driver.plain()
     second = driver.log.begin_flush()
+    driver.files.settle()
     driver.log.finish_flush(second, None)
-    assert driver.log.recovery_point == 2
+    assert driver.log.recovery_point == 0, "the flushes overlap, so an error may come in the first"
     driver.log.finish_flush(first, None)
     assert driver.log.recovery_point == 2
     assert driver.log.segments.unsynced == []
+
+
+def test_s16_a_flush_does_not_count_if_an_overlapping_flush_fails_later() -> None:
+    """Two rolls sync the same file, and the kernel reports the error only to the first sync."""
+    driver = Driver()
+    driver.files.settle()
+    for _ in range(3):
+        driver.plain(size=1500)
+    first, second = driver.files.pending
+    driver.files.pending.clear()
+    second()
+    assert driver.log.recovery_point == 0
+    driver.files.fail_sync()
+    first()
+    assert isinstance(driver.log.failure, StorageError)
+    assert driver.log.recovery_point == 0
+    assert driver.log.flushed().value is False
 
 
 def test_a_roll_makes_the_old_segment_durable_in_the_background() -> None:
