@@ -1,4 +1,4 @@
-"""Named mutants of flushes: a failed fsync, and a flush that does not count."""
+"""Named mutants of flushes and refused writes: a failed fsync, bytes of a refused write."""
 
 from __future__ import annotations
 
@@ -42,5 +42,21 @@ FLUSH_MUTANTS: Final = (
         "    for partition in list(partitions):\n        flushed",
         "    for partition in []:\n        flushed",
         ("tests/server/test_durable_logs.py",),
+    ),
+    Mutant(
+        "FL5",
+        "a segment is closed with the bytes of a refused write",
+        f"{_SERVER}/log/log.py",
+        "        self.segments.active.log.trim()\n        self.refusals.write_owed()\n",
+        "        self.refusals.write_owed()\n",
+        _FAULTS,
+    ),
+    Mutant(
+        "FL6",
+        "a probe does not remember the bytes that it could not cut off",
+        f"{_SERVER}/operating_system/os_files.py",
+        "        self.size, self._cut_pending = end, True\n        self.trim()\n",
+        "        self.truncate(end)\n",
+        ("tests/server/operating_system/test_os_files.py",),
     ),
 )

@@ -46,6 +46,15 @@ class SimFile:
         self._files.disk.append(inode, self.path, data)
         self.size += len(data)
 
+    def probe(self, size: int) -> None:
+        self.append(bytes(size))
+        self.size -= size
+        self.trim()
+
+    def trim(self) -> None:
+        if len(self._open("truncate").data) != self.size:
+            self.truncate(self.size)
+
     def read(self, position: int, size: int) -> bytes:
         return self._files.disk.read(self._open("read"), self.path, position, size)
 

@@ -360,6 +360,7 @@ class PartitionLog:
         changed."""
         if not self.segments.active.size:
             return
+        self.segments.active.log.trim()
         self.refusals.write_owed()
         self.segments.roll(now_ms, self._jitter(self.config.segment_jitter_ms))
         self.take_snapshot()
@@ -571,6 +572,7 @@ class PartitionLog:
             return []
         refusals.undo_interrupted()
         refusals.raise_failure()
+        segments.active.log.trim()
         if self.log_end_offset == self._closed_at:
             return self._take_unsynced()
         refusals.write_owed()

@@ -137,9 +137,8 @@ class Refusals:
                 del self._owed[path]
 
     def try_again(self, log: Callable[[], File], roll: Callable[[], None]) -> None:
-        """Retry the refused writes. In place of a refused append, append the same number of zeros,
-        at most 1 MiB, to the file that `log` returns, and cut the zeros off again. Raises
-        StorageError if the disk refuses."""
+        """Retry the refused writes. In place of a refused append, probe the file that `log` returns
+        with the same number of bytes, at most 1 MiB. Raises StorageError if the disk refuses."""
         if self.current is None:
             return
         if self._roll:
@@ -147,9 +146,6 @@ class Refusals:
             self._roll = False
         self.write_owed(needed_only=False)  # after the roll, which may add files to write
         if self._probe_bytes:
-            file = log()  # after the roll, because a closed segment must get no bytes
-            size = file.size
-            file.append(bytes(self._probe_bytes))
-            file.truncate(size)
+            log().probe(self._probe_bytes)  # after the roll: a closed segment must get no bytes
             self._probe_bytes = 0
         self.current = None

@@ -62,6 +62,12 @@ class ReadOnlyFile:
     def truncate(self, size: int) -> None:
         _refuse("truncate", self.path)
 
+    def probe(self, size: int) -> None:
+        _refuse("append", self.path)
+
+    def trim(self) -> None:
+        _refuse("truncate", self.path)
+
     def renamed(self, path: str) -> None:
         _refuse("rename", self.path)
 

@@ -132,6 +132,16 @@ class OsFile:
         with suppress(StorageError):
             self.truncate(self.size)
 
+    def probe(self, size: int) -> None:
+        end = self.size
+        self.append(bytes(size))
+        self.size, self._cut_pending = end, True
+        self.trim()
+
+    def trim(self) -> None:
+        if self._cut_pending:
+            self.truncate(self.size)
+
     def read(self, position: int, size: int) -> bytes:
         try:
             return os.pread(self.fileno(), size, position)

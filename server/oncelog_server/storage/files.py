@@ -70,6 +70,21 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
+    def probe(self, size: int) -> None:
+        """Find out if the disk has space for `size` bytes: append zeros and cut them off again.
+
+        If the disk refuses the cut, the file still ends at its old `size` for its users, and each
+        `append` begins with the cut.
+        """
+        ...
+
+    def trim(self) -> None:
+        """Cut off the bytes that a refused append or a probe has left after `size`, if any.
+
+        Before this call succeeds, no other code may rely on the end of the file on the disk.
+        """
+        ...
+
     def fileno(self) -> int:
         """Return a descriptor for sendfile, valid until the caller returns to the event loop.
 

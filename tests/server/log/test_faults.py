@@ -13,6 +13,7 @@ from oncelog_server.storage.layout import OFFSET_INDEX_SUFFIX
 from tests.server.log.driver import (
     DIRECTORY,
     MANY,
+    NOW_MS,
     Driver,
     check_invariants,
     flush,
@@ -264,6 +265,47 @@ def test_a_disk_counts_as_full_until_the_refused_append_fits(driver: Driver) -> 
     assert log.refusals.current is None
     driver.plain(size=1000)
     check_invariants(log, driver.files)
+
+
+@pytest.mark.parametrize("then", ["stop", "kill"])
+def test_d1_zeros_of_a_retry_never_stay_in_the_log(driver: Driver, then: str) -> None:
+    """The disk refuses once to cut off the zeros that a retry has appended."""
+    log, files = driver.log, driver.files
+    files.fail_append(match=".log", reason=NO_SPACE)
+    with pytest.raises(StorageError):
+        driver.plain()
+    files.fail_truncation(3)
+    for refused in (lambda: log.try_again(NOW_MS), driver.plain, lambda: log.roll(NOW_MS)):
+        with pytest.raises(StorageError, match="truncate"):
+            refused()
+        assert (log.log_end_offset, len(log.segments)) == (3, 1)
+        assert log.refusals.refuses_appends
+    assert driver.plain().base_offset == 3
+    log.try_again(NOW_MS)
+    assert log.refusals.current is None
+    log.roll(NOW_MS)
+    driver.plain()
+    check_invariants(log, files)
+    driver.restart() if then == "stop" else driver.kill()
+    assert driver.log.log_end_offset == 5
+    check_invariants(driver.log, files)
+
+
+@pytest.mark.parametrize("then", ["roll", "stop"])
+def test_d1_a_segment_is_closed_without_the_zeros_of_a_retry(driver: Driver, then: str) -> None:
+    log, files = driver.log, driver.files
+    whole = bytes(files.nodes[log.segments.active.log.path].data)
+    files.fail_append(match=".log", reason=NO_SPACE)
+    with pytest.raises(StorageError):
+        driver.plain()
+    files.fail_truncation()
+    with pytest.raises(StorageError, match="truncate"):
+        log.try_again(NOW_MS)
+    if then == "roll":
+        log.roll(NOW_MS)
+    else:
+        log.close(clean=True)
+    assert bytes(files.nodes[log.segments[0].log.path].data) == whole
 
 
 def test_retention_frees_a_disk_that_refuses_all_writes() -> None:

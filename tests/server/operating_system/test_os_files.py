@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from collections.abc import Callable, Iterator
@@ -60,6 +61,43 @@ def test_a_tail_that_could_not_be_cut_is_cut_before_the_next_append(
     (tmp_path / "f").write_bytes(b"wholeha")
     file.append(b"next")
     assert (tmp_path / "f").read_bytes() == b"wholenext"
+
+
+def test_zeros_of_a_probe_that_could_not_be_cut_are_cut_before_the_next_append(
+    files: OsFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = files.open("f", create=True)
+    file.append(b"whole")
+    file.probe(4)
+    assert (tmp_path / "f").read_bytes() == b"whole"
+
+    def refuse(descriptor: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "ftruncate", refuse)
+        with pytest.raises(StorageError, match="truncate"):
+            file.probe(4)
+        with pytest.raises(StorageError, match="truncate"):
+            file.append(b"x")
+        with pytest.raises(StorageError, match="truncate"):
+            file.probe(1)
+        assert file.size == 5
+    assert (tmp_path / "f").read_bytes() == b"whole" + bytes(4)
+    file.append(b"next")
+    assert (tmp_path / "f").read_bytes() == b"wholenext"
+
+
+def test_a_trim_cuts_only_what_a_refused_write_has_left(files: OsFiles, tmp_path: Path) -> None:
+    file = files.open("f", create=True)
+    file.append(b"whole")
+    file._cut_pending = True
+    (tmp_path / "f").write_bytes(b"wholeha")
+    file.trim()
+    assert (tmp_path / "f").read_bytes() == b"whole"
+    changed = (tmp_path / "f").stat().st_mtime_ns
+    file.trim()
+    assert (tmp_path / "f").stat().st_mtime_ns == changed
 
 
 def test_descriptors_stay_within_their_limit(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ class MemoryFile:
         self._files = files
         self.path = path
         self.size = len(files.nodes[path].data)
+        self._cut_pending = False
 
     def _node(self, operation: str) -> FileNode:
         node = self._files.nodes.get(self.path)
@@ -58,12 +59,22 @@ class MemoryFile:
         return node
 
     def append(self, buffer: Buffer) -> None:
+        self.trim()
         data = bytes(buffer)
         node = self._node("append")
         self._files.before_append(node, self.path, data)
         node.data += data
         node.changes += 1
         self.size += len(data)
+
+    def probe(self, size: int) -> None:
+        self.append(bytes(size))
+        self.size, self._cut_pending = self.size - size, True
+        self.trim()
+
+    def trim(self) -> None:
+        if self._cut_pending:
+            self.truncate(self.size)
 
     def read(self, position: int, size: int) -> bytes:
         node = self._node("read")
@@ -78,11 +89,11 @@ class MemoryFile:
 
     def truncate(self, size: int) -> None:
         node = self._node("truncate")
-        self._files.step("truncate", self.path)
+        self._files.before_truncate(self.path)
         del node.data[size:]
         node.data.extend(bytes(size - len(node.data)))
         node.changes += 1
-        self.size = size
+        self.size, self._cut_pending = size, False
 
     def fileno(self) -> int:
         return -1
@@ -109,6 +120,7 @@ class MemoryFiles:
         self.torn_bytes = 0
         self.append_fault: AppendFault | None = None
         self.failing_syncs = 0
+        self.failing_truncations = 0
         self.failing_reads = ""
         # The files with bytes that are only on the disk. A prefetch brings all bytes of a file,
         # unless the memory is short.
@@ -123,6 +135,9 @@ class MemoryFiles:
 
     def fail_sync(self, times: int = 1) -> None:
         self.failing_syncs = times
+
+    def fail_truncation(self, times: int = 1) -> None:
+        self.failing_truncations = times
 
     def fail_reads(self, match: str) -> None:
         self.failing_reads = match
@@ -184,6 +199,12 @@ class MemoryFiles:
             used = sum(len(other.data) for other in self.nodes.values())
             if used + len(data) > self.capacity:
                 raise StorageError("append", path, NO_SPACE, len(data))
+
+    def before_truncate(self, path: str) -> None:
+        self.step("truncate", path)
+        if self.failing_truncations:
+            self.failing_truncations -= 1
+            raise StorageError("truncate", path, NO_SPACE)
 
     def before_read(self, path: str) -> None:
         if self.failing_reads and self.failing_reads in path:
