@@ -82,7 +82,7 @@ class LeaderEpochs:
         """Let the epoch of `start_offset`, the new start of the log, begin there. Remove earlier
         epochs. Return True if the entries change."""
         slot = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset) - 1
-        if slot < 0 or self._entries[slot].start_offset == start_offset:
+        if slot < 0 or (slot == 0 and self._entries[0].start_offset == start_offset):
             return False
         self._entries[: slot + 1] = [EpochStart(self._entries[slot].epoch, start_offset)]
         return True

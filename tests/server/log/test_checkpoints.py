@@ -150,3 +150,11 @@ def test_epochs_are_truncated_from_both_ends() -> None:
     assert list(there) == [(2, 5)]
     assert not there.truncate_from_start(5)
     assert (there.epoch_at(4), there.epoch_at(5)) == (-1, 2)
+
+
+def test_earlier_epochs_are_removed_if_the_log_start_is_the_start_of_an_epoch() -> None:
+    there = epochs((0, 0), (2, 50), (3, 100), (5, 120))
+    assert there.truncate_from_start(100)
+    assert list(there) == [(3, 100), (5, 120)]
+    assert there.end_offset_for(1, 200) == (1, 100)
+    assert not there.truncate_from_start(100)
