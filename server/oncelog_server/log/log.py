@@ -22,7 +22,7 @@ from oncelog_server.log.reading import LogReader
 from oncelog_server.log.record_rules import decompressed_limit
 from oncelog_server.log.refusals import Refusals
 from oncelog_server.log.replay import apply_batch, rebuild
-from oncelog_server.log.replicated import Batches, check_replicated
+from oncelog_server.log.replicated import MAX_EPOCH, Batches, check_replicated
 from oncelog_server.log.results import CLIENT, NO_TIMESTAMP, Appended, Flush, LogRead, Origin
 from oncelog_server.log.retention import below_start, too_many, too_old
 from oncelog_server.log.segments import LogSegments
@@ -91,19 +91,11 @@ class PartitionLog:
         already, and has `topic_id`. `jitter(segment_jitter_ms)` returns a random time by which a
         segment is rolled earlier. Raises CorruptLog, InconsistentTopicId and StorageError."""
         loaded = load(
-            files,
-            directory,
-            config,
-            topic_id=topic_id,
-            now_ms=now_ms,
-            clean_shutdown=clean_shutdown,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            refuses_damage=refuses_damage,
-            lost_nothing=lost_nothing,
-            topic_id_checked=topic_id_checked,
-            closed=closed,
-        )
+            files, directory, config, topic_id=topic_id, now_ms=now_ms,
+            clean_shutdown=clean_shutdown, recovery_point=recovery_point,
+            log_start_offset=log_start_offset, refuses_damage=refuses_damage,
+            lost_nothing=lost_nothing, topic_id_checked=topic_id_checked, closed=closed,
+        )  # fmt: skip
         return cls(loaded, config, now_ms, jitter)
 
     def reconfigure(self, config: LogConfig) -> None:
@@ -219,9 +211,12 @@ class PartitionLog:
         )  # fmt: skip
         return Appended(offset, offset, NO_TIMESTAMP, False, self.log_start_offset)
 
-    def append_replicated(self, batches: Batches, *, now_ms: int) -> int:
+    def append_replicated(
+        self, batches: Batches, *, now_ms: int, leader_epoch: int = MAX_EPOCH
+    ) -> int:
         """Append batches of the leader to a follower's log, with their offsets and leader epochs.
-        Return the new log end offset. An incomplete batch at the end of `batches` is not appended.
+        Return the new log end offset. An incomplete batch at the end of `batches` is not appended,
+        nor are batches from the first with an epoch above `leader_epoch`, the followed epoch.
 
         Raises CorruptRecords and UnexpectedBatch; then nothing has changed. Raises StorageError;
         then the batches before the refused batch are appended.
@@ -231,7 +226,7 @@ class PartitionLog:
         self._epoch_file.forget_empty(end_offset)
         latest = self.leader_epochs.latest_epoch
         for batch, header in check_replicated(
-            batches, end_offset, latest, may_skip=self.config.is_compacted
+            batches, end_offset, latest, leader_epoch, may_skip=self.config.is_compacted
         ):
             epoch, base_offset = header.partition_leader_epoch, header.base_offset
             if not self.config.is_compacted and self.producers.contradicts(header):

@@ -62,7 +62,7 @@ class FollowerLog:
         return Cut(first.base_offset, restarts=True, records=bytes(records))
 
     def append(self, records: Batches, now_ms: int) -> int:
-        """Append the leader's batches. Return the number of appended bytes.
+        """Append the leader's batches, up to the followed epoch. Return the number of bytes.
 
         Raises CorruptRecords and UnexpectedBatch; then nothing has changed. Raises StorageError;
         then some of the batches may be appended.
@@ -71,7 +71,7 @@ class FollowerLog:
         log, traffic = partition._log, partition.traffic
         end_before, bytes_before = log.log_end_offset, log.segments.appended_bytes
         try:
-            log.append_replicated(records, now_ms=now_ms)
+            log.append_replicated(records, now_ms=now_ms, leader_epoch=partition.leader_epoch)
         finally:
             appended = log.segments.appended_bytes - bytes_before
             traffic.replicated_records += log.log_end_offset - end_before

@@ -7,11 +7,14 @@ compares this log with the real one.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import UnexpectedBatch
 from oncelog_server.log.leader_epochs import LeaderEpochs
+from oncelog_server.log.refusals import Refusals
+from oncelog_server.log.replicated import MAX_EPOCH
 from oncelog_server.log.results import Appended, Flush
 
 
@@ -59,6 +62,8 @@ class LogModel:
 
     log_start_offset: Final = 0
     producers: Final = _PRODUCERS
+    # No fsync of a model fails.
+    refusals: Final = Refusals()
 
     def __init__(
         self, batches: Batches, recovery_point: int, config: LogConfig, epochs: LeaderEpochs
@@ -112,17 +117,18 @@ class LogModel:
         self._write(Batch(leader_epoch, value))
         return Appended(offset, offset, -1, False, 0)
 
-    def append_replicated(self, read: Read, *, now_ms: int) -> int:
+    def append_replicated(self, read: Read, *, now_ms: int, leader_epoch: int = MAX_EPOCH) -> int:
         offset = len(self.batches)
         self.leader_epochs.truncate_from_end(offset)
         latest = self.leader_epochs.latest_epoch
         if read.base_offset != offset:
             raise UnexpectedBatch(f"offset {read.base_offset} at the log end {offset}")
-        for batch in read.batches:
+        batches = list(takewhile(lambda batch: batch.epoch <= leader_epoch, read.batches))
+        for batch in batches:
             if batch.epoch < latest:
                 raise UnexpectedBatch(f"epoch {batch.epoch} after epoch {latest}")
             latest = batch.epoch
-        for batch in read.batches:
+        for batch in batches:
             self._write(batch)
         return len(self.batches)
 

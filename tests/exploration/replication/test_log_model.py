@@ -93,8 +93,11 @@ class Both:
         for place, epoch in enumerate(epochs):
             records += batch(1, base_offset=offset + place, leader_epoch=epoch)
         read = Read(offset, tuple(Batch(epoch, self.new_value()) for epoch in epochs))
-        assert _raises(lambda: self.real.append_replicated(records, now_ms=NOW_MS)) == _raises(
-            lambda: self.model.append_replicated(read, now_ms=NOW_MS)
+        followed = max(self.model.leader_epochs.latest_epoch, min(epochs, default=0)) + 1
+        assert _raises(
+            lambda: self.real.append_replicated(records, now_ms=NOW_MS, leader_epoch=followed)
+        ) == _raises(
+            lambda: self.model.append_replicated(read, now_ms=NOW_MS, leader_epoch=followed)
         )
 
     def check(self) -> None:

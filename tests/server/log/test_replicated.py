@@ -82,3 +82,13 @@ def test_an_epoch_in_which_this_broker_led_and_appended_nothing_is_forgotten() -
     follower.log.append_replicated(placed(2, 4) + placed(4, 5), now_ms=NOW_MS)
     assert list(follower.log.leader_epochs) == [(3, 0), (4, 2), (5, 4)]
     assert list(follower.kill().leader_epochs) == [(3, 0), (4, 2), (5, 4)]
+
+
+def test_KAFKA_18723_batches_above_the_followed_epoch_are_left_out() -> None:
+    follower = Driver()
+    data = placed(0, 4) + placed(2, 5) + placed(4, 6) + placed(6, 6)
+    assert follower.log.append_replicated(data, now_ms=NOW_MS, leader_epoch=5) == 4
+    assert follower.log.append_replicated(placed(4, 6), now_ms=NOW_MS, leader_epoch=5) == 4
+    assert list(follower.log.leader_epochs) == [(4, 0), (5, 2)]
+    assert follower.log.append_replicated(placed(4, 6), now_ms=NOW_MS, leader_epoch=6) == 6
+    assert list(follower.kill().leader_epochs) == [(4, 0), (5, 2), (6, 4)]
