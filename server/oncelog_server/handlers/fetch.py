@@ -213,7 +213,11 @@ class _Finder:
             )
         if not allowed:
             raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return services.partitions.require(name, key.partition)
+        partition = services.partitions.require(name, key.partition)
+        if isinstance(key.topic, bytes) and partition.topic_id != key.topic:
+            # As in Kafka (Partition.hasConsistentTopicId).
+            raise Refused(ErrorCode.INCONSISTENT_TOPIC_ID)
+        return partition
 
 
 def _wanted(topics: Sequence[FetchTopic], by_id: bool) -> list[FetchedPartition]:

@@ -40,7 +40,7 @@ from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.log.record_rules import MAX_RECORD_ERRORS, STEP_RECORDS
 from oncelog_server.partition.partition import Partition
-from oncelog_server.partition.registry import NO_PARTITIONS
+from oncelog_server.partition.registry import NO_PARTITIONS, are_of
 from oncelog_server.producing.large import LargeProduce
 from oncelog_server.producing.preparation import prepare, slow_of
 from oncelog_server.producing.produce import (
@@ -321,19 +321,23 @@ def _topic(
     services: BrokerServices, context: RequestContext, topic: TopicProduceData
 ) -> tuple[str | Refused, Mapping[int, Partition]]:
     """Return the topic's name and its partitions on this broker. Return Refused for an unknown
-    topic id, and for a topic that the client may not write or that is internal. Internal topics are
-    closed to every client, whatever its client id (H51)."""
+    topic id, also if the partitions here are of another topic with this name (Kafka's
+    ReplicaManager.getPartitionOrError). Return Refused for a topic that the client may not write or
+    that is internal. Internal topics are closed to every client, whatever its client id (H51)."""
     image = services.metadata.image
     name: str | None = topic.name
+    topic_id: bytes | None = None
     if context.api_version >= TOPIC_IDS_SINCE:
-        name = image.topic_name(topic.topic_id)
+        topic_id = topic.topic_id
+        name = image.topic_name(topic_id)
         if name is None:
             return Refused(ErrorCode.UNKNOWN_TOPIC_ID), NO_PARTITIONS
     assert name is not None
     writable = context.session.writable
     if writable.revision != image.revision:
         writable.begin(image.revision)
-    partitions = writable.topics.get(name)
+    key = topic_id or name
+    partitions = writable.topics.get(key)
     if partitions:
         return name, partitions
     if not context.may(_WRITE, topic=name):
@@ -342,7 +346,9 @@ def _topic(
         only = f"only the coordinator writes to {name}"
         return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, only), NO_PARTITIONS
     partitions = services.partitions.of_topic(name)
-    writable.add(name, partitions)
+    if topic_id is not None and not are_of(topic_id, partitions):
+        return Refused(ErrorCode.UNKNOWN_TOPIC_ID), NO_PARTITIONS
+    writable.add(key, partitions)
     return name, partitions
 
 

@@ -7,7 +7,7 @@ get their partitions from here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,7 +20,7 @@ from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STA
 from oncelog_server.deferred import Deferred
 from oncelog_server.hosting.directory_removal import DirectoryRemoval
 from oncelog_server.hosting.log_opening import LogOpening
-from oncelog_server.hosting.topic_changes import Change, TopicChanges
+from oncelog_server.hosting.topic_changes import Change, TopicChanges, is_removal
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.newer_logs import NewerLogs
 from oncelog_server.observe.partition_events import log_not_led
@@ -28,7 +28,7 @@ from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
-from oncelog_server.slices import Slices
+from oncelog_server.slices import Slices, Steps
 from oncelog_server.storage.files import StorageError
 from oncelog_server.strays import Folders
 from oncelog_server.topic_partition import TopicPartition
@@ -100,6 +100,7 @@ class ReplicaManager:
         self._image = ClusterImage()
         # Topics with a log that the disk refused to create or open, with the first error.
         self._not_opened: dict[str, StorageError] = {}
+        self._slices = slices
         self._due = TopicChanges(slices, self._make, removal.delete_renamed)
         # None before the registration, and always None if the metadata is in the data directory.
         self._kept_revision: KeptRevision | None = None
@@ -147,12 +148,15 @@ class ReplicaManager:
         refused, leaves the data directory as it was. `open_all` makes these changes.
         """
         self._image = new
-        if self._stopped or self._loading:
+        if self._loading:
             return
         for deleted in delta.topics_deleted:
             # The topic's queued partitions must not be opened any more.
             self._not_opened.pop(deleted.name, None)
             self._due.forget(deleted.name)
+            self._retire(deleted)
+        if self._stopped:
+            return
         if self._kept_revision is not None:
             self._kept_revision.follow(new, delta)
         for change in delta.partitions:
@@ -226,7 +230,7 @@ class ReplicaManager:
         dropping = {
             change.topic.id
             for change in self._due
-            if not isinstance(change, TopicImage) and change.new is None
+            if not isinstance(change, TopicImage) and is_removal(change)
         }
         return self._left | self._removal.refused_topics | dropping
 
@@ -251,6 +255,13 @@ class ReplicaManager:
         else:
             self._host(change.topic, change.new)
         self._removal.delete_late()
+
+    def _retire(self, topic: TopicImage) -> None:
+        """Let no request reach the partitions of a deleted topic, because the image may already
+        have another topic of the same name. The partitions are removed later (`_drop`)."""
+        retired = self._partitions.delete_topic(topic.name, topic.id)
+        if retired:
+            self._slices.run(_resignation(retired))
 
     # --- one partition
 
@@ -384,13 +395,25 @@ class ReplicaManager:
 
     def _remove(self, topic: TopicImage, name: TopicPartition) -> None:
         """Remove the partition and its directory."""
-        partition = self._partitions.remove(name)
+        partition = self._partitions.remove(name, topic.id)
         self._opening.removed(name)
         self._refused_work.discard(_opening(name))
         if partition is not None:
             partition.resign()
             self._stop_following(name)
         self._removal.remove(name, topic.id, partition)
+
+
+def _resignation(partitions: Sequence[Partition]) -> Steps[None]:
+    """End the requests that wait on the partitions of a deleted topic."""
+    for partition in partitions:
+        try:
+            partition.resign()
+        except Exception:  # a defect in one waiting request must not stop the others
+            log.exception(
+                "a waiting request could not be ended", partition=str(partition.topic_partition)
+            )
+        yield
 
 
 def _opening(name: TopicPartition | str) -> str:

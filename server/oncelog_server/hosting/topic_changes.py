@@ -23,6 +23,11 @@ log = structlog.get_logger("oncelog.partition")
 Change = PartitionChange | TopicImage
 
 
+def is_removal(change: Change) -> bool:
+    """Return True if the change removes a partition, because its topic is deleted."""
+    return isinstance(change, PartitionChange) and change.new is None
+
+
 class TopicChanges:
     """The queues of changes. `make` makes a change. An exception of `make` is logged, and the other
     changes are still made. `on_idle` is called when no change is left."""
@@ -57,10 +62,13 @@ class TopicChanges:
         due.append(change)
 
     def forget(self, topic: str) -> None:
-        """Drop the pending changes of a deleted topic."""
+        """Drop the pending changes of a deleted topic. The removals of earlier topics of this name
+        stay: their partitions are still open."""
         due = self._held.get(topic) or self._due.get(topic)
         if due is not None:
+            removals = [change for change in due if is_removal(change)]
             due.clear()
+            due.extend(removals)
 
     def hold(self, topic: str) -> None:
         """Make no change of the topic until `release`, called as often as `hold`."""

@@ -153,6 +153,10 @@ class Partition:
         self.commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._wake_readers()
 
+    def retire(self) -> None:
+        """Serve no new request, because the topic is deleted. The caller must call `resign`."""
+        self.is_leader = self.leads = False
+
     def suspend(self) -> None:
         """Do not act as the leader until `resume`, because the cluster may have elected another
         leader. The high watermark does not move, and requests with records that are not committed
@@ -285,9 +289,8 @@ class Partition:
 
     def when_committed(self, end_offset: int, settled: Settled, *, needs_isr: bool = False) -> None:
         """Call `settled(NONE)` once all records below `end_offset` are committed, or at once. An
-        offline partition commits no further records: `settled(KAFKA_STORAGE_ERROR)`. With
-        `needs_isr`, the wait ends with NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR falls below the
-        min ISR."""
+        offline partition commits no further records: `settled(KAFKA_STORAGE_ERROR)`. `needs_isr`:
+        see `CommitWaiters.wait`."""
         if self.high_watermark >= end_offset:
             settled(ErrorCode.NONE)
         elif self.offline is not None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.partition.partition import Partition
@@ -14,6 +14,8 @@ from oncelog_server.partition.waiting import raise_all
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.views.partitions import Traffic
+
+K = TypeVar("K")
 
 NO_PARTITIONS: Final[Mapping[int, Partition]] = MappingProxyType({})
 
@@ -24,11 +26,17 @@ def _do_nothing() -> None:
 
 class Partitions:
     """Partitions by topic name and index. `is_known` returns True if the cluster has a partition,
-    on this broker or another."""
+    on this broker or another.
+
+    A partition of a deleted topic is among all partitions until `remove`, because its log is open.
+    No look-up by name returns it: a new topic may have the name."""
 
     def __init__(self, is_known: Callable[[str, int], bool] = lambda topic, index: False) -> None:
         self._is_known = is_known
+        # The partitions that requests find. All partitions of a topic name have the same topic id.
         self._topics: dict[str, dict[int, Partition]] = {}
+        # The partitions of deleted topics by topic id, until they are removed.
+        self._deleted: dict[bytes, dict[int, Partition]] = {}
         # Partitions that could not be opened, each with the reason. Error responses and logs show
         # the reason.
         self._offline: dict[TopicPartition, str] = {}
@@ -46,10 +54,11 @@ class Partitions:
     def __iter__(self) -> Iterator[Partition]:
         # `map` makes one view of a dict at a time. 10,000 views at once would trigger a long
         # garbage collection.
-        return chain.from_iterable(map(dict.values, self._topics.values()))
+        topics = chain(self._topics.values(), self._deleted.values())
+        return chain.from_iterable(map(dict.values, topics))
 
     def __len__(self) -> int:
-        return sum(map(len, self._topics.values()))
+        return sum(map(len, chain(self._topics.values(), self._deleted.values())))
 
     def get(self, topic_partition: TopicPartition) -> Partition | None:
         partitions = self._topics.get(topic_partition.topic)
@@ -95,23 +104,43 @@ class Partitions:
         if self._offline.pop(topic_partition, None) is not None:
             self.on_storage_change()
 
-    def remove(self, topic_partition: TopicPartition) -> Partition | None:
+    def delete_topic(self, topic: str, topic_id: bytes) -> list[Partition]:
+        """Let no request find the partitions of a deleted topic, and retire them. Return them."""
+        partitions = self._topics.get(topic)
+        if partitions is None or next(iter(partitions.values())).topic_id != topic_id:
+            return []
+        self._deleted[topic_id] = self._topics.pop(topic)
+        self.removed_traffic.pop(topic, None)
+        retired = list(partitions.values())
+        for partition in retired:
+            partition.retire()
+        return retired
+
+    def remove(
+        self, topic_partition: TopicPartition, topic_id: bytes | None = None
+    ) -> Partition | None:
+        """Remove a partition and return it. With `topic_id`, remove the partition of this topic
+        only, also if the topic is deleted. Return None if there is no such partition."""
         self.take_online(topic_partition)
-        partitions = self._topics.get(topic_partition.topic)
-        if partitions is None:
-            return None
-        topic = topic_partition.topic
-        partition = partitions.pop(topic_partition.partition, None)
-        if not partitions:
-            # Kafka's ReplicaManager.maybeRemoveTopicMetrics.
-            del self._topics[topic]
-            self.removed_traffic.pop(topic, None)
-        elif partition is not None:
-            left = self.removed_traffic.get(topic, Traffic())
-            self.removed_traffic[topic] = left.plus(partition.traffic.of(partition._log))
+        topic, index = topic_partition
+        partition = None if topic_id is None else _taken(self._deleted, topic_id, index)
+        if partition is None:
+            found = self.get(topic_partition)
+            if found is not None and topic_id in {None, found.topic_id}:
+                partition = _taken(self._topics, topic, index)
+                self._keep_traffic(topic, found)
         if partition is not None and partition.offline is not None:
             self.on_storage_change()
         return partition
+
+    def _keep_traffic(self, topic: str, removed: Partition) -> None:
+        """Keep the traffic of a removed partition with its topic, until the topic's last partition
+        is removed (Kafka's ReplicaManager.maybeRemoveTopicMetrics)."""
+        if topic in self._topics:
+            left = self.removed_traffic.get(topic, Traffic())
+            self.removed_traffic[topic] = left.plus(removed.traffic.of(removed._log))
+        else:
+            self.removed_traffic.pop(topic, None)
 
     def offline_reason(self, topic_partition: TopicPartition) -> str | None:
         """Return the reason why the partition is offline. Return None if the partition is online or
@@ -162,3 +191,20 @@ class Partitions:
             for partition in self
             if (error := partition.refuses_appends) is not None
         }
+
+
+def are_of(topic_id: bytes, partitions: Mapping[int, Partition]) -> bool:
+    """Return True if these partitions of one topic, from `Partitions.of_topic`, have this topic id,
+    or if there are none."""
+    return all(partition.topic_id == topic_id for partition in islice(partitions.values(), 1))
+
+
+def _taken(topics: dict[K, dict[int, Partition]], topic: K, index: int) -> Partition | None:
+    """Remove a partition from `topics` and return it, None if it is not there."""
+    partitions = topics.get(topic)
+    if partitions is None:
+        return None
+    partition = partitions.pop(index, None)
+    if not partitions:
+        del topics[topic]
+    return partition

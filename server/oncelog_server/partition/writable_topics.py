@@ -17,23 +17,23 @@ class WritableTopics:
 
     The topics were found with the metadata of `revision`, which has the access rules. Only the
     revision is kept, because an idle session must not keep the metadata itself in memory. `topics`
-    has the mapping that Partitions.of_topic returned for each topic. If the mapping has become
-    empty, the caller looks the topic up again: its partitions may be open again, in another
-    mapping.
+    has the mapping that Partitions.of_topic returned for each topic. The key is the topic's name
+    or, from Produce v13 on, the topic id of the partitions. If the mapping has become empty, the
+    caller looks the topic up again: its partitions may be open again, in another mapping.
     """
 
     __slots__ = ("revision", "topics")
 
     def __init__(self) -> None:
         self.revision = -1
-        self.topics: dict[str, Mapping[int, Partition]] = {}
+        self.topics: dict[str | bytes, Mapping[int, Partition]] = {}
 
     def begin(self, revision: int) -> None:
         """Drop all topics, because the metadata has changed."""
         self.revision = revision
         self.topics.clear()
 
-    def add(self, topic: str, partitions: Mapping[int, Partition]) -> None:
+    def add(self, topic: str | bytes, partitions: Mapping[int, Partition]) -> None:
         """Add a topic that the session may write. A topic without partitions is not added, because
         a client may name any topic."""
         if not partitions:

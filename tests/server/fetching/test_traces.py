@@ -52,7 +52,9 @@ async def services() -> AsyncIterator[BrokerServices]:
     async with broker() as bare:
         await bare.metadata.create_topics([NewTopic(TOPIC, len(PARTITIONS))])
         for number in PARTITIONS:
-            bare.partitions.add(partition(name=TopicPartition(TOPIC, number)))
+            topic_id = bare.metadata.image.topics[TOPIC].id
+            name = TopicPartition(TOPIC, number)
+            bare.partitions.add(partition(name=name, topic_id=topic_id))
         yield replace(
             bare,
             clock=StillClock(),

@@ -27,7 +27,7 @@ NAME = TopicPartition("orders", 0)
 
 async def with_orders(services: BrokerServices) -> BrokerServices:
     await services.metadata.create_topics([NewTopic("orders")])
-    found = partition(name=NAME)
+    found = partition(name=NAME, topic_id=services.metadata.image.topics[NAME.topic].id)
     found.append(batch(), now_ms=NOW_MS)
     services.partitions.add(found)
     return replace(
@@ -104,6 +104,20 @@ async def test_a_parked_reader_of_a_topic_that_is_deleted_gets_the_error() -> No
         (response,) = parked.value.responses[0].partitions
         assert response.error_code == ErrorCode.UNKNOWN_TOPIC_ID
         assert not services.timers.waiting
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(17, ErrorCode.INCONSISTENT_TOPIC_ID), (12, ErrorCode.NONE)]
+)
+async def test_a_fetch_by_id_reads_no_partition_of_another_topic_with_the_name(
+    version: int, code: ErrorCode
+) -> None:
+    async with broker() as bare:
+        services = await with_orders(bare)
+        services.partitions.require(*NAME).topic_id = bytes([7] * 16)
+        response = await ask(fetch, services, request(services, offset=1), version)
+        (row,) = response.responses[0].partitions
+        assert row.error_code == code
 
 
 @pytest.mark.parametrize("level", [-1, 2, 127])

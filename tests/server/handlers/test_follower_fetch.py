@@ -45,7 +45,9 @@ async def with_orders(
 ) -> tuple[BrokerServices, Partition]:
     """Return a broker that leads a partition with two records and a follower."""
     await services.metadata.create_topics([NewTopic(NAME.topic)])
-    led = partition(name=NAME, isr=(LEADER, FOLLOWER), replicas=(LEADER, FOLLOWER))
+    both = (LEADER, FOLLOWER)
+    topic_id = services.metadata.image.topics[NAME.topic].id
+    led = partition(name=NAME, isr=both, replicas=both, topic_id=topic_id)
     led.become_leader(LEADER, 1, (LEADER, FOLLOWER), (LEADER, FOLLOWER))
     led.append(batch(2), now_ms=NOW_MS)
     services.partitions.add(led)

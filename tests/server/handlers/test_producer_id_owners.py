@@ -85,6 +85,7 @@ async def scene(authorizer: Any = None) -> AsyncIterator[Scene]:
     async with broker(Settings(transaction_two_phase_commit_enable=True), authorizer) as bare:
         await bare.metadata.create_topics([NewTopic(TOPIC, 2), NewTopic(INPUT)])
         for name in (A0, A1):
+            world.partitions[name].topic_id = bare.metadata.image.topics[TOPIC].id
             bare.partitions.add(world.partitions[name])
         events: list[dict[str, Any]] = []
         owners = ProducerIdOwners(lambda **fields: events.append(fields))

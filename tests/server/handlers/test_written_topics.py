@@ -129,3 +129,20 @@ def test_a_partition_that_is_opened_again_gets_the_records(broker: RightsBroker)
     finally:
         partitions.remove(name)
         partitions.add(closed)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(13, ErrorCode.UNKNOWN_TOPIC_ID), (12, ErrorCode.NONE)]
+)
+def test_records_by_id_reach_no_partition_of_another_topic_with_the_name(
+    broker: RightsBroker, version: int, code: ErrorCode
+) -> None:
+    """The session has sent to the topic by its name before."""
+    session, partitions = session_of(ALICE), broker.services.partitions
+    assert produce(broker, session, 12) == ErrorCode.NONE
+    found = partitions.require(TOPIC, 0)
+    known, found.topic_id = found.topic_id, bytes([7] * 16)
+    try:
+        assert produce(broker, session, version) == code
+    finally:
+        found.topic_id = known

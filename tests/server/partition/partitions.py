@@ -29,6 +29,7 @@ def partition(
     flush_on_ack: bool = False,
     isr: tuple[int, ...] = (0,),
     replicas: tuple[int, ...] = (0,),
+    topic_id: bytes = bytes(16),
     **config: Any,
 ) -> Partition:
     """Return a partition that leads in epoch 0. Its syncs end when a test calls
@@ -38,14 +39,14 @@ def partition(
         files,
         partition_directory(*name),
         LogConfig(**config),
-        topic_id=bytes(16),
+        topic_id=topic_id,
         now_ms=NOW_MS,
         clean_shutdown=False,
         recovery_point=0,
         log_start_offset=0,
     )
     flush = flush or GroupFlush(files)
-    found = Partition(name, bytes(16), log, flush.request, flush_on_ack=flush_on_ack)
+    found = Partition(name, topic_id, log, flush.request, flush_on_ack=flush_on_ack)
     found.become_leader(0, 0, isr, replicas)
     return found
 

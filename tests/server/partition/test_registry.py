@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.partition.registry import Partitions
+from oncelog_server.partition.registry import NO_PARTITIONS, Partitions, are_of
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.partition.partitions import NAME, partition, refusal
 from tests.server.storage.memory_files import MemoryFiles
+
+OLD, NEW = bytes([1] * 16), bytes([2] * 16)
 
 
 def code_of(partitions: Partitions, name: TopicPartition) -> ErrorCode:
@@ -111,3 +113,43 @@ def test_a_refused_side_file_is_no_refusal_of_appends() -> None:
     replica.become_leader(0, 1, (0,), (0,))
     replica.append(batch(), now_ms=NOW_MS)
     assert partitions.refusing() == {}
+
+
+def test_requests_find_no_partition_of_a_deleted_topic_although_its_log_is_open() -> None:
+    partitions = Partitions()
+    deleted = partition(topic_id=OLD)
+    partitions.add(deleted)
+    partitions.delete_topic(NAME.topic, NEW)
+    assert partitions.get(NAME) is deleted
+    assert partitions.delete_topic(NAME.topic, OLD) == [deleted]
+    assert not deleted.is_leader
+    assert refusal(lambda: deleted.append(batch(), NOW_MS)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partitions.get(NAME) is None
+    assert not partitions.of_topic(NAME.topic)
+    assert code_of(partitions, NAME) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (list(partitions), len(partitions)) == ([deleted], 1)
+    partitions.suspend()
+    partitions.resume(lambda _: True)
+    assert not deleted.is_leader
+
+
+def test_a_removal_takes_the_partition_of_its_topic_only() -> None:
+    partitions = Partitions()
+    deleted, created = partition(topic_id=OLD), partition(topic_id=NEW)
+    partitions.add(deleted)
+    partitions.delete_topic(NAME.topic, OLD)
+    partitions.add(created)
+    assert partitions.get(NAME) is created
+    assert partitions.remove(NAME, bytes([9] * 16)) is None
+    assert partitions.remove(NAME, OLD) is deleted
+    assert partitions.remove(NAME, OLD) is None
+    assert list(partitions) == [created]
+    assert partitions.remove(NAME, NEW) is created
+    assert list(partitions) == []
+
+
+def test_the_partitions_of_a_topic_have_its_id() -> None:
+    found = {0: partition(topic_id=OLD)}
+    assert are_of(OLD, found)
+    assert not are_of(NEW, found)
+    assert are_of(NEW, NO_PARTITIONS)
