@@ -62,8 +62,8 @@ FOLLOWER_READ_MUTANTS: Final = (
         "FR7",
         "a session keeps a deleted partition in memory",
         _UNREAD,
-        "        if self._on_append is None:\n            # No Fetch",
-        "        if False:\n            # No Fetch",
+        "        elif self._on_append is None:\n            # No Fetch",
+        "        elif False:\n            # No Fetch",
         _READS,
     ),
     Mutant(

@@ -11,6 +11,7 @@ import msgspec
 from oncelog_server.deferred import Deferred
 from oncelog_server.fetching.cold_ranges import LEAST_WAIT_MS, ColdRanges
 from oncelog_server.fetching.fetched_partition import FetchedPartition, PartitionKey
+from oncelog_server.fetching.first_read import FirstRead
 from oncelog_server.fetching.follower_waits import FollowerWaits
 from oncelog_server.fetching.parked import ParkedFetch
 from oncelog_server.fetching.read import FetchResult, read_partitions
@@ -69,19 +70,51 @@ def fetch(
     read reads the partitions that are in `unread` at that time. `waits` has the parked fetches of
     all followers. Records that are only on the disk are left out until they are in memory."""
     cold = ColdRanges()
-    result = yield from read_partitions(
-        partitions, finder.find, isolation, limits.max_bytes, follower, unread, cold
-    )
-    min_bytes = min(limits.min_bytes, limits.max_bytes)
-    max_wait_ms = limits.max_wait_ms
-    if cold.has_found:
-        min_bytes, max_wait_ms = max(min_bytes, 1), max(max_wait_ms, LEAST_WAIT_MS)
-    is_empty = unread is None and not finder.found
-    if result.size >= min_bytes or result.is_urgent or max_wait_ms <= 0 or is_empty:
-        cold.prefetch(_do_nothing)
-        if unread is not None:
-            unread.answered()
-        return (yield from response(result))
+    # Fewer partitions are read in one turn of the loop.
+    first = FirstRead(finder.find, unread) if len(partitions) > SMALL else None
+    try:
+        result = yield from read_partitions(
+            partitions,
+            finder.find if first is None else first.find,
+            isolation,
+            limits.max_bytes,
+            follower,
+            unread,
+            cold,
+        )
+        max_wait_ms = limits.max_wait_ms
+        min_bytes = min(limits.min_bytes, limits.max_bytes)
+        if cold.has_found:
+            min_bytes, max_wait_ms = max(min_bytes, 1), max(max_wait_ms, LEAST_WAIT_MS)
+        is_empty = unread is None and not finder.found
+        if result.size >= min_bytes or result.is_urgent or max_wait_ms <= 0 or is_empty:
+            cold.prefetch(_do_nothing)
+            if unread is not None:
+                unread.answered()
+            return (yield from response(result))
+        return ParkedFetch(
+            finder.found,
+            _later_reads(partitions, finder, isolation, limits, slices, follower, unread, cold),
+            lambda found: _in_slices(len(found.partitions), slices, response(found)),
+            min_bytes=min_bytes,
+            max_wait_ms=max_wait_ms if waits is None else waits.limit(max_wait_ms),
+            timers=timers,
+            unread=unread,
+            cold=cold,
+            has_newer_high_watermark=result.has_newer_high_watermark,
+            has_changed=first is not None and first.has_changed,
+            waits=None if waits is None else waits.parked,
+        ).answer
+    finally:
+        if first is not None:
+            first.end()
+
+
+def _later_reads(
+    partitions: list[FetchedPartition], finder: Finder, isolation: Isolation, limits: FetchLimits,
+    slices: Slices, follower: FetchingFollower | None, unread: Unread | None, cold: ColdRanges,
+) -> Callable[[], FetchResult | Deferred[FetchResult]]:  # fmt: skip
+    """Return the function that reads the partitions again after a change. See `fetch`."""
     repeated = None if follower is None else follower.repeated()
 
     def read() -> FetchResult | Deferred[FetchResult]:
@@ -91,18 +124,7 @@ def fetch(
         )
         return _in_slices(len(rows), slices, steps)
 
-    return ParkedFetch(
-        finder.found,
-        read,
-        lambda found: _in_slices(len(found.partitions), slices, response(found)),
-        min_bytes=min_bytes,
-        max_wait_ms=max_wait_ms if waits is None else waits.limit(max_wait_ms),
-        timers=timers,
-        unread=unread,
-        cold=cold,
-        has_newer_high_watermark=result.has_newer_high_watermark,
-        waits=None if waits is None else waits.parked,
-    ).answer
+    return read
 
 
 def _in_slices(partitions: int, slices: Slices, steps: Steps[T]) -> T | Deferred[T]:

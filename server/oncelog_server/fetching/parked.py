@@ -30,9 +30,9 @@ class ParkedFetch(Generic[R]):
     The Fetch of a follower waits for changes of its `unread` partitions instead. It wakes at an
     append, which need not be committed. Any other change, for example of the high watermark, ends
     the Fetch HIGH_WATERMARK_DELAY_MS later. With `has_newer_high_watermark`, this delay begins at
-    once. `waits` is the set of followers' parked fetches that can be ended early. `cold` has the
-    bytes that the reads leave out because they are only on the disk: their arrival wakes the
-    Fetch."""
+    once. `has_changed`: a partition has changed after its last read. `waits` is the set of
+    followers' parked fetches that can be ended early. `cold` has the bytes that the reads leave out
+    because they are only on the disk: their arrival wakes the Fetch."""
 
     __slots__ = (
         "_cold", "_is_late", "_is_reading", "_is_stale", "_min_bytes", "_partitions", "_read",
@@ -52,6 +52,7 @@ class ParkedFetch(Generic[R]):
         unread: Unread | None = None,
         cold: ColdRanges | None = None,
         has_newer_high_watermark: bool = False,
+        has_changed: bool = False,
         waits: ParkedRequests | None = None,
     ) -> None:
         self.answer: Deferred[R] = Deferred()
@@ -67,13 +68,15 @@ class ParkedFetch(Generic[R]):
         # True if a partition has changed, or the timer has fired, since the current read began.
         self._is_stale = False
         self._is_late = False
+        self._watermark_timer: Timer | None = None
         if unread is not None:
             unread.await_changes(self._wake, self._high_watermark_advanced)
         else:
             wake = self._wake  # bound once for all partitions
             for partition in partitions:
                 partition.read_waiters.add(wake)
-        self._watermark_timer: Timer | None = None
+        if has_changed:
+            self._wake()
         if has_newer_high_watermark:
             self._high_watermark_advanced()
         self._waits = waits

@@ -25,9 +25,11 @@ class Unread:
 
     __slots__ = (
         "_broker_id",
+        "_changed",
         "_lasts",
         "_on_advance",
         "_on_append",
+        "_read",
         "_rows",
         "_watches",
         "fetched_ms",
@@ -49,6 +51,10 @@ class Unread:
         self._watches: dict[PartitionKey, _Watch] = {}
         self._on_append: Wake | None = None
         self._on_advance: Wake | None = None
+        # During a read that takes several turns of the loop: the partitions that are read, and
+        # those of them that have changed since, each True after an append. None at other times.
+        self._read: set[PartitionKey] | None = None
+        self._changed: dict[PartitionKey, bool] = {}
         self.fetched_ms = fetched_ms
 
     def rows(self) -> list[FetchedPartition]:
@@ -74,6 +80,8 @@ class Unread:
         """Note a read. The caller must call this method right after the read, before the partition
         can change. `is_news`: the response has something for the follower."""
         key = row.key
+        if self._read is not None:
+            self._read.add(key)
         watch = self._watches.get(key)
         if watch is None or watch.partition is not partition:
             self._end_watch(key)
@@ -87,11 +95,28 @@ class Unread:
         ):
             self._rows.pop(key, None)
 
+    def begin_read(self) -> None:
+        """Keep the changes of the partitions that are read from now on, for `await_changes`. The
+        caller must call `end_read`."""
+        self._read = set()
+        self._changed.clear()
+
+    def end_read(self) -> None:
+        """Stop keeping changes for `await_changes`."""
+        self._read = None
+        changed, self._changed = self._changed, {}
+        if self._on_append is None:
+            for key in changed:
+                self._end_watch(key)
+
     def await_changes(self, on_append: Wake, on_advance: Wake) -> None:
         """Call `on_append` after an append to any partition of the session, committed or not, and
         `on_advance` after another change: a high watermark, a log start, or an end of leadership. A
-        later call replaces these functions."""
+        later call replaces these functions. The changes since `begin_read` cause these calls at
+        once."""
         self._on_append, self._on_advance = on_append, on_advance
+        for is_append in set(self._changed.values()):
+            (on_append if is_append else on_advance)()
 
     def answered(self, on_append: Wake | None = None) -> None:
         """Stop the calls of `await_changes`, because the Fetch has its response. If a later Fetch
@@ -109,23 +134,25 @@ class Unread:
         self._rows.clear()
 
     def appended(self, watch: _Watch) -> None:
-        self._bring_back(watch)
+        self._bring_back(watch, is_append=True)
         if self._on_append is not None:
             self._on_append()
 
     def advanced(self, watch: _Watch) -> None:
-        self._bring_back(watch)
+        self._bring_back(watch, is_append=False)
         if self._on_advance is not None:
             self._on_advance()
 
-    def _bring_back(self, watch: _Watch) -> None:
+    def _bring_back(self, watch: _Watch, *, is_append: bool) -> None:
         key = watch.row.key
         if key not in self._rows:
             # The follower was in sync while its Fetches left the partition out, so each of these
             # Fetches counts as caught up.
             watch.partition.replicas.was_caught_up(self._broker_id, self.fetched_ms)
             self._rows[key] = watch.row
-        if self._on_append is None:
+        if self._read is not None and key in self._read:
+            self._changed[key] = is_append or self._changed.get(key, False)
+        elif self._on_append is None:
             # No Fetch waits, and the next Fetch reads the partition in any case. The follower may
             # never fetch again, so the watch must not hold a deleted partition in memory.
             self._end_watch(key)
