@@ -5,7 +5,8 @@ The error codes are those of Kafka's ReplicationControlManager.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
@@ -23,14 +24,21 @@ MAX_DELETED_AT_ONCE: Final = MAX_OPERATIONS // 2
 
 
 def delete_topics(
-    image: ClusterImage, settings: Settings, names: Sequence[str], take: TakePermits = None
+    image: ClusterImage,
+    settings: Settings,
+    names: Sequence[str],
+    take: TakePermits = None,
+    ids: Mapping[str, bytes] = MappingProxyType({}),
 ) -> tuple[list[Write], dict[str, Refused]]:
     """Return the writes that delete the topics `names`, and the refusals by name.
 
-    `names` has at most MAX_DELETED_AT_ONCE elements. The first write deletes the topics' records,
-    and with them the partitions, because a partition without a topic does not exist. The first
-    write also writes a DeletionRecord for each topic, which is kept until the topic's folders are
-    deleted. Later writes delete the partitions' records.
+    `names` has at most MAX_DELETED_AT_ONCE elements. A topic with another id than in `ids` is
+    refused as unknown: since the request was checked, it was deleted and created again.
+
+    The first write deletes the topics' records, and with them the partitions, because a partition
+    without a topic does not exist. The first write also writes a DeletionRecord for each topic,
+    which is kept until the topic's folders are deleted. Later writes delete the partitions'
+    records.
     """
     refused: dict[str, Refused] = {}
     conditions: dict[str, Written] = {}
@@ -40,7 +48,7 @@ def delete_topics(
         topic = image.topics.get(name)
         if not settings.delete_topic_enable:
             refused[name] = Refused(ErrorCode.TOPIC_DELETION_DISABLED)
-        elif topic is None:
+        elif topic is None or ids.get(name, topic.id) != topic.id:
             refused[name] = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
             if take is not None:

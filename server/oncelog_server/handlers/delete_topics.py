@@ -41,9 +41,11 @@ Answer = DeleteTopicsResponse | Deferred[DeleteTopicsResponse]
 
 
 class _Choice(NamedTuple):
-    """The ids of the topics to delete, by name, and the results of the others."""
+    """The ids of the topics to delete, by name, and the results of the others. `named` are those of
+    the names that the request has; it has the ids of the other topics."""
 
     ids: dict[str, bytes]
+    named: set[str]
     results: list[DeletableTopicResult]
 
 
@@ -80,6 +82,7 @@ def _choose(
     times = Counter((topic.name, topic.topic_id) for topic in wanted)
     results: list[DeletableTopicResult] = []
     ids: dict[str, bytes] = {}
+    named: set[str] = set()
     for (name, topic_id), count in times.items():
         yield
         try:
@@ -103,17 +106,19 @@ def _choose(
             results.append(_result(name, topic_id, refused))
         else:
             ids[known] = services.metadata.image.topics[known].id
-    return _Choice(ids, results)
+            if name is not None:
+                named.add(name)
+    return _Choice(ids, named, results)
 
 
 def _delete(services: BrokerServices, context: RequestContext, choice: _Choice) -> Answer:
-    ids, results = choice
+    ids, named, results = choice
     take = context.permits(is_strict=context.api_version >= STRICT_SINCE)
-    deleted = services.spawn(services.metadata.delete_topics(list(ids), take))
+    deleted = services.spawn(services.metadata.delete_topics(list(ids), take, ids))
 
     def answer(outcomes: list[Refused | None]) -> DeleteTopicsResponse:
         made = [
-            _result(name, topic_id, outcome)
+            _outcome(name if name in named else None, name, topic_id, outcome)
             for (name, topic_id), outcome in zip(ids.items(), outcomes, strict=True)
         ]
         return DeleteTopicsResponse(responses=results + made)
@@ -153,6 +158,19 @@ def _may_delete(context: RequestContext, name: str) -> bool:
     return context.may(Operation.DELETE, CLUSTER, logged=False) or context.may(
         Operation.DELETE, topic=name
     )
+
+
+def _outcome(
+    asked: str | None, name: str, topic_id: bytes, outcome: Refused | None
+) -> DeletableTopicResult:
+    """Return the result of a topic that was known before its deletion. `asked` is its name in the
+    request, None if the request has its id. Another broker may have deleted the topic meanwhile,
+    and may have created another one with its name."""
+    if outcome is None or outcome.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return _result(name, topic_id, outcome)
+    if asked is None:
+        return _result(None, topic_id, Refused(ErrorCode.UNKNOWN_TOPIC_ID))
+    return _result(asked, ZERO_UUID, outcome)
 
 
 def _result(name: str | None, topic_id: bytes, refused: Refused | None) -> DeletableTopicResult:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
@@ -268,10 +269,14 @@ class ClusterMetadata:
         return await self._creation.create(topics, validate_only=validate_only, take=take)
 
     async def delete_topics(
-        self, names: Sequence[str], take: TakePermits = None
+        self,
+        names: Sequence[str],
+        take: TakePermits = None,
+        ids: Mapping[str, bytes] = MappingProxyType({}),
     ) -> list[Refused | None]:
-        """Delete topics, many in one transaction of the store. Return one result for each."""
-        return await self.topic_removal.delete(names, take)
+        """Delete topics, many in one transaction of the store. Return one result for each. A topic
+        with another id than in `ids` gets UNKNOWN_TOPIC_OR_PARTITION."""
+        return await self.topic_removal.delete(names, take, ids)
 
     async def create_partitions(
         self,

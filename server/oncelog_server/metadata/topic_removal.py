@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 import structlog
 
@@ -38,12 +38,16 @@ class TopicRemoval:
         # Returns the ids of deleted topics that still have folders on this broker.
         self.undropped: Callable[[], Set[bytes]] = frozenset
 
-    async def delete(self, names: Sequence[str], take: TakePermits) -> list[Refused | None]:
-        """Delete topics, many in one transaction of the store. Return one result for each."""
+    async def delete(
+        self, names: Sequence[str], take: TakePermits, checked: Mapping[str, bytes]
+    ) -> list[Refused | None]:
+        """Delete topics, many in one transaction of the store. Return one result for each.
+        `checked` are the ids that the topics must have, by name."""
         ids: dict[str, bytes] = {}
         results: list[Refused | None] = []
         for start in range(0, len(names), MAX_DELETED_AT_ONCE):
-            results += await self._delete(names[start : start + MAX_DELETED_AT_ONCE], take, ids)
+            some = names[start : start + MAX_DELETED_AT_ONCE]
+            results += await self._delete(some, take, checked, ids)
         try:
             await self._callbacks.deleted(names)
         except Refused:
@@ -55,14 +59,18 @@ class TopicRemoval:
         return results
 
     async def _delete(
-        self, names: Sequence[str], take: TakePermits, ids: dict[str, bytes]
+        self,
+        names: Sequence[str],
+        take: TakePermits,
+        checked: Mapping[str, bytes],
+        ids: dict[str, bytes],
     ) -> list[Refused | None]:
         """Delete topics in one transaction, and add their ids to `ids`."""
         refusals: dict[str, Refused] = {}
 
         def decide(image: ClusterImage) -> list[Write]:
             ids.update({name: topic.id for name in names if (topic := image.topics.get(name))})
-            writes, refused = delete_topics(image, self._settings, names, take)
+            writes, refused = delete_topics(image, self._settings, names, take, checked)
             refusals.clear()
             refusals.update(refused)
             return writes

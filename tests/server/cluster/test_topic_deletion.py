@@ -25,3 +25,16 @@ def test_a_deletion_from_a_stale_image_is_refused_and_a_current_one_leaves_no_re
     assert cluster.apply(delete_topics(cluster.image, SETTINGS, ["orders"])[0])
     assert "orders" not in cluster.image.topics
     assert not cluster.image.orphans()
+
+
+def test_a_topic_with_another_id_than_the_checked_topic_is_unknown() -> None:
+    cluster = Cluster((1, 2, 3))
+    cluster.create("orders", 3, 2)
+    known = cluster.image.topics["orders"].id
+    writes, refused = delete_topics(
+        cluster.image, SETTINGS, ["orders"], None, {"orders": bytes(16)}
+    )
+    assert (writes, refused["orders"].code) == ([], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    writes, refused = delete_topics(cluster.image, SETTINGS, ["orders"], None, {"orders": known})
+    assert cluster.apply(writes)
+    assert refused == {}

@@ -10,17 +10,20 @@ from typing import Any
 
 import pytest
 
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog_protocol.messages.elect_leaders import ElectLeadersRequest
-from oncelog_protocol.types import uuid_to_string
+from oncelog_protocol.types import ZERO_UUID, uuid_to_string
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster import records
-from oncelog_server.cluster.store import Put
+from oncelog_server.cluster.store import Delete, Put
+from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.handlers import delete_acls, delete_topics, elect_leaders
+from oncelog_server.handlers.delete_topics import STATES_SINCE
 from oncelog_server.metadata import barrier
 from oncelog_server.settings.model import Settings
-from tests.server.handlers.nodes import ask, broker
+from tests.server.handlers.nodes import ask, broker, context
 from tests.server.metadata.brokers import until
 from tests.server.metadata.memory_store import MemoryStore
 from tests.server.metadata.view import View
@@ -110,3 +113,34 @@ async def test_a_request_gets_a_retriable_error_if_the_store_fails(
     async with stale_broker() as (services, view):
         view.responds.clear()
         assert summary(await ask(handler, services, request_)) == unavailable
+
+
+@pytest.mark.parametrize("is_created_again", [True, False])
+@pytest.mark.parametrize(
+    ("by_id", "code"),
+    [(True, ErrorCode.UNKNOWN_TOPIC_ID), (False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)],
+)
+async def test_a_deletion_leaves_a_topic_that_is_created_after_its_check(
+    by_id: bool, code: ErrorCode, is_created_again: bool
+) -> None:
+    """Another broker deletes the topic between the check of the request and the deletion."""
+    store = MemoryStore()
+    async with broker(store=store) as services:
+        await services.metadata.create_topics([NewTopic("t")])
+        known = services.metadata.image.topics["t"].id
+        wanted = DeleteTopicState(topic_id=known) if by_id else DeleteTopicState(name="t")
+        asked = context(services, delete_topics.API, STATES_SINCE)
+        request = DeleteTopicsRequest(topics=[wanted])
+        # The check. The deletion begins in the next turn of the loop.
+        deleting: Any = delete_topics.handle(services, asked, request)
+        created = records.encode(records.TopicRecord(uuid_to_string(TOPIC_ID), 0))
+        key = records.topic_key("t")
+        store.apply([Put(key, created) if is_created_again else Delete(key)])
+        await until(lambda: deleting.done)
+        (row,) = deleting.value.responses
+        id_, name = (known, None) if by_id else (ZERO_UUID, "t")
+        assert (row.name, row.topic_id, row.error_code) == (name, id_, code)
+        topics = services.metadata.image.topics
+        assert ("t" in topics) == is_created_again
+        if is_created_again:
+            assert topics["t"].id == TOPIC_ID
