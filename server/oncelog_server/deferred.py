@@ -200,10 +200,13 @@ def then(response: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]
     return later
 
 
-def then_ask(response: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> R | Deferred[R]:
+def then_ask(
+    response: T | Deferred[T], ask: Callable[[T], R | Deferred[R]], *, cancels: bool = False
+) -> R | Deferred[R]:
     """Return `ask(response)`, which may be a Deferred. If `response` is pending, return a Deferred
     that gets the result later. `ask` is called even after a `cancel` of this Deferred, because work
-    that has begun must be finished.
+    that has begun must be finished. With `cancels`, a `cancel` cancels `response` too, and `ask` is
+    not called.
     """
     if not isinstance(response, Deferred):
         return ask(response)
@@ -221,6 +224,8 @@ def then_ask(response: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> 
 
     response.on_complete(asked)
     response.on_abandon(lambda: later.abandon(response.failure))
+    if cancels:
+        later.on_cancel(response.cancel)
     return later
 
 

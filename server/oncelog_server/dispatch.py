@@ -233,27 +233,22 @@ class Dispatch:
     def _in_slices(
         self, route: _Route, context: RequestContext, steps: Steps[Any]
     ) -> Parts | Deferred[Parts]:
-        """Run a large request and encode its response, in short slices."""
+        """Run a large request and encode its response, in short slices. A cancel of the result
+        cancels the work that has not ended, such as the wait of a Fetch for records."""
         slices = self._services.slices
 
         def worked(value: Any) -> Parts | Deferred[Parts]:
             """Encode the result, which may be a generator or deferred."""
             if type(value) is GeneratorType:
-                return then_ask(slices.run(value), worked)
+                return then_ask(slices.run(value), worked, cancels=True)
             if isinstance(value, Deferred):
-                return then_ask(value, worked)
+                return then_ask(value, worked, cancels=True)
             if value is None:
                 return []
             return slices.run(_encode_in_slices(route, context.correlation_id, value, self._errors))
 
-        response = slices.run(steps)
-        answer = then_ask(response, worked)
-        if not isinstance(answer, Deferred):
-            return answer
-        later = _named(context, answer)
-        if isinstance(response, Deferred):
-            later.on_cancel(response.cancel)
-        return later
+        answer = then_ask(slices.run(steps), worked, cancels=True)
+        return _named(context, answer) if isinstance(answer, Deferred) else answer
 
     def counts(self) -> Iterator[tuple[str, int, int]]:
         """Yield (API's name, version, number of requests since the start)."""

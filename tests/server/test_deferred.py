@@ -273,6 +273,17 @@ def test_the_second_request_is_sent_even_if_the_caller_has_cancelled() -> None:
     assert asked == [1]
 
 
+def test_a_cancel_may_end_the_first_request_instead() -> None:
+    first: Deferred[int] = Deferred()
+    asked: list[int] = []
+    waiting = then_ask(first, asked.append, cancels=True)
+    assert isinstance(waiting, Deferred)
+    waiting.cancel()
+    assert first.cancelled
+    first.complete(1)
+    assert asked == []
+
+
 @pytest.mark.parametrize("is_asked", [False, True])
 def test_a_wait_for_two_responses_is_abandoned_with_either_response(is_asked: bool) -> None:
     first: Deferred[int] = Deferred()

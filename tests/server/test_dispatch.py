@@ -218,6 +218,36 @@ def test_work_in_slices_stops_if_the_response_is_cancelled() -> None:
     assert len(done) < 100
 
 
+@pytest.mark.parametrize("is_idle", [True, False])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_cancelled_response_cancels_the_wait_after_work_in_slices(
+    is_idle: bool, depth: int
+) -> None:
+    """For example, a Fetch of many partitions waits for records after its first read, and its
+    client closes the connection."""
+    parked: Deferred[HeartbeatResponse] = Deferred()
+
+    def work(depth: int) -> Steps[Any]:
+        yield
+        return parked if depth == 1 else work(depth - 1)
+
+    def other() -> Steps[None]:
+        for _ in range(3):
+            yield
+
+    session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: work(depth)))
+    timers = ManualTimers()
+    session.services.slices = Slices(timers, lambda: 0, steps_per_slice=2 if is_idle else 1)
+    if not is_idle:
+        session.services.slices.queue(other())
+    response = session.serve(HeartbeatRequest(), 3)
+    assert isinstance(response, Deferred)
+    timers.run_soon()
+    assert not response.done
+    response.cancel()
+    assert parked.cancelled
+
+
 def test_a_large_response_is_sent_whole_in_several_buffers() -> None:
     """Joining tens of megabytes into one buffer would block the loop."""
     groups = [ListedGroup(f"group-{number}", "consumer") for number in range(10_000)]
