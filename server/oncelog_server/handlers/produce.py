@@ -112,9 +112,12 @@ def _run(
     services: BrokerServices, context: RequestContext, request: ProduceRequest,
     topics: list[Topic], appends: list[PartitionAppend], transactional: list[PartitionAppend],
 ) -> Answered | Deferred[Answered]:  # fmt: skip
-    """Serve a request. Its slow batches have been prepared."""
+    """Serve a request. Its slow batches have been prepared. With acks=0, the connection's next
+    request waits for a pending result of the transaction coordinator too, as in Kafka."""
     later = _produce(services, context, request, appends, transactional).run()
     if request.acks == 0:
+        if later is not None:
+            return _close_later(later, appends)
         _close_on_error(appends)
         return None
     if later is None:
@@ -358,6 +361,14 @@ def _close_on_error(appends: list[PartitionAppend]) -> None:
     for append in appends:
         if append.code is not ErrorCode.NONE:
             raise ProtocolError(f"Produce with acks=0 failed: {append.code.name}")
+
+
+def _close_later(
+    appended: Deferred[None], appends: list[PartitionAppend]
+) -> Answered | Deferred[Answered]:
+    """Do the same when all batches are appended or refused. The lambda is not in `_run`: see
+    `_response_after`."""
+    return then(appended, lambda _: _close_on_error(appends))
 
 
 def _response_after(
