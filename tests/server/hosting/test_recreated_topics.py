@@ -188,6 +188,19 @@ async def test_no_request_reaches_the_log_of_the_deleted_topic(
         assert list(codes_in(await ask_broker(broker, topic_id, version))) != [NOT_HERE_YET]
 
 
+@pytest.mark.parametrize(("ask_broker", "version"), [(produce_to, 12), (fetch_from, 12)])
+async def test_a_broker_that_stops_serves_no_deleted_topic(
+    tmp_path: Path, ask_broker: Ask, version: int
+) -> None:
+    """During a stop, the changes of the partitions are left to the next start."""
+    async with with_topic(tmp_path) as (broker, found, deleted):
+        broker._replica_manager.stop()
+        topic_id = await recreate(broker, found)
+        response = await ask_broker(broker, topic_id, version)
+        assert list(codes_in(response)) == [NOT_HERE_YET]
+        assert deleted.log_end_offset == 1
+
+
 async def test_requests_that_wait_for_the_deleted_topic_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
