@@ -101,6 +101,8 @@ class ReplicaManager:
         # Topics with a log that the disk refused to create or open, with the first error.
         self._not_opened: dict[str, StorageError] = {}
         self._slices = slices
+        # Ids of the topics of `give_up` that are still in the image.
+        self._given_up: set[bytes] = set()
         self._due = TopicChanges(slices, self._make, removal.delete_renamed)
         # None before the registration, and always None if the metadata is in the data directory.
         self._kept_revision: KeptRevision | None = None
@@ -153,6 +155,7 @@ class ReplicaManager:
         for deleted in delta.topics_deleted:
             # The topic's queued partitions must not be opened any more.
             self._not_opened.pop(deleted.name, None)
+            self._given_up.discard(deleted.id)
             self._due.forget(deleted.name)
             self._retire(deleted)
         if self._stopped:
@@ -204,9 +207,11 @@ class ReplicaManager:
                 )
 
     def give_up(self, name: str) -> bool:
-        """Remove a new topic that the disk refused, before its deletion from the image.
+        """Remove a new topic that the disk refused, before its deletion from the image. Until then,
+        none of its partitions is opened, so that it takes no record.
 
-        Return False and change nothing if records have been written to it.
+        Return False and change nothing if records have been written to it. Only the partitions of
+        this broker are known, so no other broker may use the metadata store.
         """
         topic = self._image.topics.get(name)
         if topic is None:
@@ -216,6 +221,7 @@ class ReplicaManager:
         if any(partition.log_end_offset for partition in opened):
             return False
         reason = str(self._not_opened.get(name, "deleted"))
+        self._given_up.add(topic.id)
         for topic_partition in names:
             self._remove(topic, topic_partition)
             # An offline partition takes no record until the topic is deleted from the image.
@@ -285,6 +291,9 @@ class ReplicaManager:
         """Open the partition. If its log cannot be served, mark the partition offline and return
         None (scenario S3).
         """
+        if topic.id in self._given_up:
+            self._partitions.add_offline(topic_partition, "the topic is being deleted")
+            return None
         # The checkpoints of the last stop apply only to logs from before the start. A log that this
         # process creates needs no recovery.
         known = self._loading

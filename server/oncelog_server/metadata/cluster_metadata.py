@@ -93,7 +93,7 @@ class ClusterMetadata:
         election = ControllerElection(store, follower, membership, settings.node_id)
         self._controller = ControllerLoop(follower, self._writer, election, membership, settings)
         self.producer_ids = ProducerIdBlocks(store, follower)
-        self._callbacks = TopicCallbacks()
+        self._callbacks = TopicCallbacks(is_alone=lambda: membership.is_alone)
         self.topic_removal = TopicRemoval(self._writer, follower, self._callbacks, settings)
         self._creation = TopicCreation(
             self._writer,
@@ -231,9 +231,10 @@ class ClusterMetadata:
 
         The work that the callback starts may take longer. `created(names)` returns when these
         topics can be used. `deleted(names)` returns when nothing is left that could conflict with a
-        new topic of the same name. If `created` raises Refused for a new topic, `give_up(name)`
-        removes this topic from this broker, and its records are deleted from the store afterwards.
-        `give_up` returns False if the topic holds data and must stay.
+        new topic of the same name. If only this process uses the store and `created` raises Refused
+        for a new topic, `give_up(name)` removes this topic from this broker, and its records are
+        deleted from the store afterwards. `give_up` returns False if the topic holds data and must
+        stay. After True, the topic must take no record, because the deletion may follow later.
         """
         self._follower.subscribe(callback)
         self._callbacks.add(created, deleted, give_up)

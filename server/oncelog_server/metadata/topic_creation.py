@@ -1,4 +1,5 @@
-"""Creates topics. A topic is deleted again if the disk has no room for it."""
+"""Creates topics. If only this process uses the metadata store, a topic is deleted again if the
+disk has no room for it."""
 
 from __future__ import annotations
 

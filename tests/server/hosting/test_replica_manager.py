@@ -15,6 +15,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server import background_tasks, environment
 from oncelog_server.broker import Broker
 from oncelog_server.clock import Clock, SystemClock
+from oncelog_server.cluster.partition_additions import NewPartitions
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.environment import OsEnvironment
 from oncelog_server.hosting.directory_removal import DELETED_WITHIN_MS
@@ -251,6 +252,23 @@ async def test_a_topic_that_the_disk_refused_frees_its_space(
         await broker.metadata.create_topics([NewTopic("refused", 2)])
         assert broker._replica_manager.give_up("refused")
         assert sorted(name.split(".")[0] for name in deleted) == ["refused-0", "refused-1"]
+
+
+async def test_a_topic_that_is_given_up_takes_no_record_until_its_deletion(
+    tmp_path: Path,
+) -> None:
+    """The store may delete it much later. A record in a partition that was added meanwhile would be
+    lost."""
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("refused", 1)])
+        assert broker._replica_manager.give_up("refused")
+        await broker.metadata.create_partitions([NewPartitions("refused", 2)])
+        broker._refused_work._try_all()
+        for index in range(2):
+            assert broker.partitions.get(TopicPartition("refused", index)) is None
+        await broker.metadata.delete_topics(["refused"])
+        await broker.metadata.create_topics([NewTopic("refused", 2)])
+        assert len(broker.partitions.of_topic("refused")) == 2
 
 
 async def test_a_rename_that_the_disk_refused_is_retried_and_the_directory_deleted(
