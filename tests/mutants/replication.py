@@ -82,6 +82,14 @@ REPLICATION_MUTANTS: Final = (
         ("tests/server/links/test_fetcher.py",),
     ),
     Mutant(
+        "CU3",
+        "a former leader acknowledges records that are not on its disk",
+        f"{_FETCHER}/leader_fetcher.py",
+        "        if self._syncs and partition.recovery_point < partition.log_end_offset:\n",
+        "        if False:\n",
+        ("tests/server/links/test_fetcher.py",),
+    ),
+    Mutant(
         "F5",
         "after an unknown outcome the ISR is not maximal",
         f"{_PARTITION}/isr_updates.py",

@@ -16,6 +16,7 @@ UNKNOWN = -1
 class Phase(Enum):
     FETCHING = "in the session"
     ASKING = "the leader's start and end are not known yet"
+    SYNCING = "fetched when its records are on disk"
     CUTTING = "the log is cut when the recovery points are on disk"
     DELAYED = "fetched again later"
     STOPPED = "waits for another leader epoch"

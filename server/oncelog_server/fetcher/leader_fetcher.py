@@ -78,8 +78,12 @@ class Notice(NamedTuple):
 class LeaderFetcher:
     """The caller sends the request that `next` returns, and gives the response to `take`.
     `broker_epoch` returns the epoch of this broker's registration, 0 without one. `throttle` limits
-    what is fetched. `notices` has what must be logged; the caller empties it. `appended` has the
-    partitions that grew by the last response."""
+    what is fetched. `notices` has what must be logged; the caller empties it.
+
+    A fetch acknowledges all records before its offset. With `syncs`, these records must be on disk
+    (oncelog.flush.on.ack): a partition with other records is in `unsynced`, and no request names it
+    until the caller has synced its log and called `synced`.
+    """
 
     def __init__(
         self,
@@ -91,8 +95,10 @@ class LeaderFetcher:
         monotonic_ms: Callable[[], int],
         throttle: ReplicationQuota | None = None,
         traffic: ReplicationTraffic | None = None,
+        syncs: bool = False,
     ) -> None:
         self._throttle = throttle
+        self._syncs = syncs
         self._traffic = traffic or ReplicationTraffic(broker_id)
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
@@ -104,9 +110,9 @@ class LeaderFetcher:
         self._delayed: dict[PartitionKey, Followed] = {}
         self._asking: dict[PartitionKey, Followed] = {}
         self._cutting: dict[PartitionKey, Followed] = {}
+        self._syncing: dict[PartitionKey, Followed] = {}
         # The time of the next request after a lost connection.
         self._pause_ends_ms = 0
-        self.appended: list[Partition] = []
         self.notices: list[Notice] = []
 
     def __len__(self) -> int:
@@ -156,6 +162,14 @@ class LeaderFetcher:
         return self._followed.get(followed.key) is followed
 
     def _want(self, followed: Followed) -> None:
+        """Fetch a partition from the end of its log, which may have to be synced first. Its records
+        may come from an earlier leader, or from the time when this broker led it."""
+        partition = followed.log.partition
+        if self._syncs and partition.recovery_point < partition.log_end_offset:
+            self._leave_phase(followed)
+            followed.phase = Phase.SYNCING
+            self._syncing[followed.key] = followed
+            return
         followed.phase = Phase.FETCHING
         self._session.want(followed.key, followed.row(self._settings.partition_max_bytes))
 
@@ -165,6 +179,7 @@ class LeaderFetcher:
         self._delayed.pop(key, None)
         self._asking.pop(key, None)
         self._cutting.pop(key, None)
+        self._syncing.pop(key, None)
 
     def _delay(self, followed: Followed, delay_ms: int | None = None) -> None:
         """Fetch a partition again after `delay_ms`. If `delay_ms` is None, wait for the back-off.
@@ -206,7 +221,8 @@ class LeaderFetcher:
     # --- requests
 
     def next(self) -> FetcherRequest | None:
-        """Return the next request, None if there is nothing to ask until `wake_ms`."""
+        """Return the next request, None if there is nothing to ask until `wake_ms`, or if logs must
+        be synced first."""
         now_ms = self._monotonic_ms()
         if self._broker_epoch() <= 0:
             # The leader would count a fetch without an epoch for the ISR, even if this broker has
@@ -219,6 +235,8 @@ class LeaderFetcher:
             self._want(followed)
         if self._throttle is not None and self._throttle.is_active:
             self._hold_back(self._throttle, now_ms)
+        if self._syncing:
+            return None
         if self._asking:
             return self._offsets_request()
         return self._fetch_request() if self._session else None
@@ -239,7 +257,7 @@ class LeaderFetcher:
 
     def wake_ms(self) -> int | None:
         """Return the time of the monotonic clock at which `next` may have a request again, None if
-        only new metadata or a cut leads to a request."""
+        only new metadata, a cut or a sync leads to a request."""
         now_ms = self._monotonic_ms()
         if now_ms < self._pause_ends_ms:
             return self._pause_ends_ms
@@ -286,7 +304,6 @@ class LeaderFetcher:
     ) -> Steps[None]:
         """Make the changes of a response. None: the connection is lost, and the leader may or may
         not have got the request."""
-        self.appended = []
         if isinstance(response, FetchResponse):
             yield from self._take_fetched(response)
         elif isinstance(response, ListOffsetsResponse) and isinstance(request, ListOffsetsRequest):
@@ -370,7 +387,6 @@ class LeaderFetcher:
             self._delay(followed)
             return
         if size:
-            self.appended.append(log.partition)
             self._traffic.fetched(log.partition.topic_partition, size)
             if self._throttle is not None and self._throttle.concerns(
                 log.partition.topic_partition
@@ -416,6 +432,18 @@ class LeaderFetcher:
                 f" {log.end_offset}",
             )
             self._cut_at(followed, cut)
+
+    # --- syncs
+
+    def unsynced(self) -> list[Partition]:
+        """Return the partitions with logs that must be synced before they are fetched."""
+        return [followed.log.partition for followed in self._syncing.values()]
+
+    def synced(self) -> None:
+        """Fetch the partitions with records that are on disk by now."""
+        for followed in list(self._syncing.values()):
+            self._leave_phase(followed)
+            self._want(followed)
 
     # --- cuts
 

@@ -124,7 +124,7 @@ class ReplicaFetchers:
 
 class FetcherLink:
     """Drives the fetcher of one leader. The next request leaves as soon as the records of the last
-    response are appended. With `synced`, these records must also be on disk."""
+    response are appended. With `synced`, the logs of its partitions must also be on disk."""
 
     def __init__(self, leader_id: int, parts: FetcherParts) -> None:
         self._leader_id = leader_id
@@ -137,6 +137,7 @@ class FetcherLink:
             monotonic_ms=parts.monotonic_ms,
             throttle=parts.throttle,
             traffic=parts.traffic,
+            syncs=parts.synced is not None,
         )
         # True while a request, a response, a checkpoint or a flush is under way.
         self._is_busy = False
@@ -176,7 +177,10 @@ class FetcherLink:
             return
         request = self.fetcher.next()
         if request is None:
-            self._wait()
+            if unsynced := self.fetcher.unsynced():
+                self._sync(unsynced)
+            else:
+                self._wait()
             return
         self._is_busy = True
         link = self._parts.links.to(self._leader_id)
@@ -195,7 +199,7 @@ class FetcherLink:
     def _answered(self, request: FetcherRequest, response: Any | None) -> None:
         if self._is_stopped:
             return
-        self._run(self.fetcher.take(request, response), _size(response), self._taken)
+        self._run(self.fetcher.take(request, response), _size(response), self._done)
 
     def _run(self, steps: Steps[None], size: int, then: Callable[[], None]) -> None:
         """Run the steps, in slices if there are many, and then call `then`."""
@@ -216,25 +220,26 @@ class FetcherLink:
         log.error("fetch failed", leader=self._leader_id, exc_info=failure)
         self._done()
 
-    def _taken(self) -> None:
+    def _sync(self, partitions: list[Partition]) -> None:
+        """Make the logs durable. A failed sync takes its partition offline."""
         files = self._parts.synced
-        if files is None or not self.fetcher.appended:
-            self._done()
-            return
-        # The next fetch acknowledges all records before its offset, so these must be on disk.
-        flushes = [(partition, partition.begin_flush()) for partition in self.fetcher.appended]
+        assert files is not None
+        self._is_busy = True
+        flushes = [(partition, partition.begin_flush()) for partition in partitions]
         unsettled = len(flushes)
 
         def settled(partition: Partition, _: bool) -> None:
             nonlocal unsettled
             unsettled -= 1
             try:
+                # Another sync of the log may have failed, such as that of the former leader.
                 if partition.offline is None:
                     partition.recompute_high_watermark()  # this broker may be the leader by now
                 else:
                     self.fetcher.forget(partition)  # or the next fetch would acknowledge it
             finally:
                 if not unsettled:
+                    self.fetcher.synced()
                     self._done()
 
         def synced(error: StorageError | None) -> None:
