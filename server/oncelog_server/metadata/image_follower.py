@@ -5,16 +5,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from typing import Final
 
 import structlog
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.cluster.store import Compacted, LostMetadata, MetadataStore
+from oncelog_server.cluster.store import (
+    Compacted,
+    FinalFailure,
+    LostMetadata,
+    MetadataStore,
+    Snapshot,
+)
 from oncelog_server.refusal import Refused
 
 Subscriber = Callable[[ClusterImage, ClusterImage, ImageDelta], None]
+
+# The first pause after a failed read of the store, and the longest. Each pause doubles, as in the
+# store's own watch.
+FIRST_PAUSE_S: Final = 0.1
+LAST_PAUSE_S: Final = 2.0
 
 _log = structlog.get_logger("oncelog_server.metadata.cluster_metadata")
 
@@ -111,9 +123,30 @@ class ImageFollower:
                     self._check(new)
                     self._advance(new, names)
             except Compacted:
-                new = ClusterImage.of(await self._store.range(""))
+                new = ClusterImage.of(await self._read_again())
                 self._check(new)
                 self._advance(new)
+
+    async def _read_again(self) -> Snapshot:
+        """Return all records. While the store does not respond, retry, as its watch does: the image
+        is stale meanwhile, and the registration of this broker ends if the store stays silent.
+        Raises FinalFailure."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                snapshot = await self._store.range("")
+            except FinalFailure:
+                raise
+            except OSError as error:
+                if pause_s == FIRST_PAUSE_S:
+                    reason = str(error)
+                    _log.warning("the broker does not see changes of the metadata", reason=reason)
+            else:
+                if pause_s > FIRST_PAUSE_S:
+                    _log.info("the broker sees changes of the metadata again")
+                return snapshot
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LAST_PAUSE_S)
 
     def _check(self, new: ClusterImage) -> None:
         """Raise LostMetadata if the image is not a later one of the same store."""
