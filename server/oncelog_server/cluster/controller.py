@@ -108,6 +108,12 @@ def become_controller(image: ClusterImage, broker_id: int, lease_id: int) -> Wri
     return Write((Created(records.CONTROLLER, 0),), (Put(records.CONTROLLER, record, lease_id),))
 
 
+def resign_controller(image: ClusterImage) -> Write:
+    """Return the write after which there is no controller, for the present controller."""
+    condition = Created(records.CONTROLLER, image.controller_epoch)
+    return Write((condition,), (Delete(records.CONTROLLER),))
+
+
 def _batches(image: ClusterImage) -> Batches[PartitionImage]:
     return Batches([Created(records.CONTROLLER, image.controller_epoch)])
 

@@ -3,8 +3,8 @@ lease. The key ends with the lease, and then every broker tries again."""
 
 from __future__ import annotations
 
-from oncelog_server.cluster.controller import become_controller
-from oncelog_server.cluster.store import LeaseEnded, MetadataStore
+from oncelog_server.cluster.controller import become_controller, resign_controller
+from oncelog_server.cluster.store import LeaseEnded, MetadataStore, Write
 from oncelog_server.metadata.image_follower import ImageFollower
 from oncelog_server.metadata.membership import Membership
 
@@ -36,6 +36,15 @@ class ControllerElection:
         write = become_controller(image, self._broker_id, self._membership.lease_id)
         if write is None:
             return
+        await self._write(write)
+
+    async def resign(self) -> None:
+        """Let another broker become the controller. Return when the image shows it. Raises OSError.
+        Raises Refused if the image does not follow the store."""
+        if self.is_won:
+            await self._write(resign_controller(self._follower.image))
+
+    async def _write(self, write: Write) -> None:
         try:
             result = await self._store.txn(write.compare, write.operations)
         except LeaseEnded:

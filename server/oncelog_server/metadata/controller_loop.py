@@ -32,10 +32,15 @@ AT_ONCE: Final = 1_000
 RETRY_S: Final = 1.0
 # The time that a start has for the first decisions, even if its deadline is nearer.
 LEAST_S: Final = 10.0
+# After so many defects in a row, each a pause after the last one, another broker becomes the
+# controller if it can. This broker is a candidate again after the longer pause.
+MOST_DEFECTS: Final = 5
+NO_CANDIDATE_S: Final = 30.0
 # Number of preferred leaders that are elected together, and the pause after them. A broker then
 # loads only a few coordinators at the same time.
 PREFERRED_AT_ONCE: Final = 100
 PREFERRED_PAUSE_S: Final = 0.25
+_NEVER: Final = float("inf")
 
 _log = structlog.get_logger("oncelog.cluster")
 
@@ -62,6 +67,14 @@ class ControllerLoop:
         self._has_orphans = True
         self._wakes = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        # Number of defects in a row.
+        self._defects = 0
+        # True from a failure of the store, which is logged once, to the next success.
+        self._is_failing = False
+        # The loop's time from which this broker may become the controller.
+        self._candidate_at_s = 0.0
+        # The loop's time of the next preferred elections.
+        self._balance_at_s = _NEVER
 
     @property
     def rules(self) -> ElectionRules:
@@ -84,12 +97,18 @@ class ControllerLoop:
                 raise
             _log.warning("the controller's decisions wait", reason=str(error) or "a timeout")
             self._wakes.set()
+        except Exception:
+            if self._membership.is_alone:
+                raise
+            self._log_defect()
+            self._wakes.set()
         self._task = asyncio.create_task(self._run(), name="controller")
 
     async def _settle(self) -> None:
         """Elect the controller if there is none. If this broker is the controller, make all pending
         decisions. Raises OSError and Refused if the store fails."""
-        await self._election.run()
+        if asyncio.get_running_loop().time() >= self._candidate_at_s:
+            await self._election.run()
         if not self._election.is_won:
             return
         pending, self._pending = self._pending, {}
@@ -108,16 +127,17 @@ class ControllerLoop:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def balance(self) -> None:
-        """Elect the preferred leaders of all partitions that can have them, some at a time. Raises
-        Refused if the store fails (auto.leader.rebalance.enable)."""
-        while self._election.is_won and elect_preferred_leaders(self._follower.image, at_most=1):
-            await self._write(
-                lambda image: self._if_won(
-                    elect_preferred_leaders(image, at_most=PREFERRED_AT_ONCE)
-                )
-            )
-            await asyncio.sleep(PREFERRED_PAUSE_S)
+    async def balance(self) -> bool:
+        """Elect the preferred leaders of some partitions that can have them. Return True if there
+        may be more. Raises Refused if the store fails (auto.leader.rebalance.enable)."""
+        if not self._election.is_won:
+            return False
+        if not elect_preferred_leaders(self._follower.image, at_most=1):
+            return False
+        await self._write(
+            lambda image: self._if_won(elect_preferred_leaders(image, at_most=PREFERRED_AT_ONCE))
+        )
+        return True
 
     # --- what is to be decided
 
@@ -144,28 +164,59 @@ class ControllerLoop:
     # --- work
 
     async def _run(self) -> None:
-        interval_s = self._settings.leader_imbalance_check_interval_seconds
-        balances = self._settings.auto_leader_rebalance_enable and not self._membership.is_alone
-        loop = asyncio.get_running_loop()
-        balance_at = loop.time() + interval_s if balances else None
-        is_failing = False
+        if self._settings.auto_leader_rebalance_enable and not self._membership.is_alone:
+            self._balance_in(self._settings.leader_imbalance_check_interval_seconds)
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(balance_at):
-                    await self._wakes.wait()
-            self._wakes.clear()
+            await self._wait()
             try:
-                await self._settle()
-                if balance_at is not None and loop.time() >= balance_at:
-                    balance_at = loop.time() + interval_s
-                    await self.balance()
-                is_failing = False
+                await self._step()
+                self._is_failing, self._defects = False, 0
+                continue
             except (OSError, Refused) as error:
-                if not is_failing:
+                if not self._is_failing:
                     _log.warning("the controller's decisions wait", reason=str(error))
-                is_failing = True
-                await asyncio.sleep(RETRY_S)
-                self._wakes.set()
+                self._is_failing = True
+            except Exception:  # a defect must not end the decisions
+                self._log_defect()
+            await asyncio.sleep(RETRY_S)
+            self._wakes.set()
+
+    async def _wait(self) -> None:
+        """Wait until a decision is pending, or the time of the next step has come."""
+        now_s = asyncio.get_running_loop().time()
+        candidate_at_s = self._candidate_at_s if self._candidate_at_s > now_s else _NEVER
+        until_s = min(self._balance_at_s, candidate_at_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(None if until_s == _NEVER else until_s):
+                await self._wakes.wait()
+        self._wakes.clear()
+
+    async def _step(self) -> None:
+        """Make all pending decisions, and then a bounded number of preferred elections if these are
+        due. Raises OSError and Refused if the store fails."""
+        if self._defects >= MOST_DEFECTS and not self._membership.is_alone:
+            await self._resign()
+        await self._settle()
+        if asyncio.get_running_loop().time() >= self._balance_at_s:
+            has_more = await self.balance()
+            interval_s = self._settings.leader_imbalance_check_interval_seconds
+            self._balance_in(PREFERRED_PAUSE_S if has_more else interval_s)
+
+    def _balance_in(self, pause_s: float) -> None:
+        self._balance_at_s = asyncio.get_running_loop().time() + pause_s
+
+    async def _resign(self) -> None:
+        """Let another broker decide, because this broker cannot. Raises OSError and Refused."""
+        self._candidate_at_s = asyncio.get_running_loop().time() + NO_CANDIDATE_S
+        if self._election.is_won:
+            _log.warning("another broker must become the controller", pause_s=NO_CANDIDATE_S)
+            await self._election.resign()
+        self._defects = 0
+
+    def _log_defect(self) -> None:
+        self._defects += 1
+        if self._defects == 1:  # each further one has the same reason, as a rule
+            _log.exception("the controller's decisions failed")
 
     async def _elect(self, names: dict[str, None] | None) -> None:
         """Make the decisions for these topics, None for all, in parts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.dynamic_settings import DynamicSettings
@@ -41,6 +42,7 @@ class Brokers:
         heartbeat_ms: int = 10,
         timeout_ms: int = 50,
         store: MetadataStore | None = None,
+        **changes: Any,
     ) -> ClusterMetadata:
         settings = Settings(
             node_id=broker_id,
@@ -48,6 +50,7 @@ class Brokers:
             broker_heartbeat_interval_ms=heartbeat_ms,
             broker_session_timeout_ms=SESSION_MS,
             initial_broker_registration_timeout_ms=timeout_ms,
+            **changes,
         ).running()
         made = ClusterMetadata(store or self.store, settings, boottime_ms=self.clock)
         made.subscribe(DynamicSettings(settings, made.image).follow)
@@ -60,8 +63,9 @@ class Brokers:
         directory: DirectoryFacts | None = None,
         heartbeat_ms: int = 10,
         store: MetadataStore | None = None,
+        **changes: Any,
     ) -> ClusterMetadata:
-        made = self.make(broker_id, heartbeat_ms, store=store)
+        made = self.make(broker_id, heartbeat_ms, store=store, **changes)
         await made.start(endpoints(broker_id), directory=directory or facts(broker_id))
         return made
 

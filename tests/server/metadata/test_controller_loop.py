@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 import pytest
+import structlog
 
 from oncelog_server.cluster import records
+from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.image import NO_LEADER
 from oncelog_server.cluster.partition_additions import NewPartitions
-from oncelog_server.cluster.store import Compare, Delete, Put, TxnResult, WriteOperation
+from oncelog_server.cluster.store import Compare, Delete, Put, TxnResult, Write, WriteOperation
 from oncelog_server.cluster.topics import CreatedTopic, NewTopic
-from oncelog_server.metadata import unfinished_creations
+from oncelog_server.metadata import controller_loop, unfinished_creations
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.metadata.controller_loop import PREFERRED_AT_ONCE
 from oncelog_server.refusal import Refused
 from tests.server.metadata.brokers import Brokers, facts, until
 from tests.server.metadata.memory_store import MemoryStore
@@ -26,9 +30,9 @@ async def brokers() -> AsyncIterator[Brokers]:
     await brokers.stop()
 
 
-async def three(brokers: Brokers) -> list[ClusterMetadata]:
+async def three(brokers: Brokers, **settings: Any) -> list[ClusterMetadata]:
     """Return three brokers. The first is the controller."""
-    started = [await brokers.start(number) for number in (1, 2, 3)]
+    started = [await brokers.start(number, **settings) for number in (1, 2, 3)]
     await until(lambda: all(set(found.image.brokers) == {1, 2, 3} for found in started))
     return started
 
@@ -173,6 +177,108 @@ async def test_preferred_leaders_lead_again(brokers: Brokers) -> None:
     await until(lambda: all(p.leader_epoch for p in first.image.topics["t"].partitions))
     await first._controller.balance()
     assert all(found.leader == found.replicas[0] for found in first.image.topics["t"].partitions)
+
+
+async def test_elections_do_not_wait_for_preferred_leaders(brokers: Brokers) -> None:
+    """After a restart of broker 2, many partitions wait for it as their leader. Broker 3 ends while
+    the controller moves them. Its partitions get a leader after one more step at most."""
+    first, _, third = await three(brokers, leader_imbalance_check_interval_seconds=1)
+    count = 8 * PREFERRED_AT_ONCE
+    replicas = [(2, 1, 3)] * count + [(3, 1, 2)] * 9
+    await first.create_topics([NewTopic("t", assignments=tuple(enumerate(replicas)))])
+    topic = first.image.topics["t"]
+    moves = []
+    for found in topic.partitions[:count]:
+        moved = records.PartitionRecord(
+            found.replicas, found.isr, 1, found.leader_epoch + 1, isr_epochs=found.isr_epochs
+        )
+        key = records.partition_key(topic.id_text, found.partition)
+        moves.append(Put(key, records.encode(moved)))
+    for start in range(0, count, PREFERRED_AT_ONCE):
+        await brokers.store.txn((), moves[start : start + PREFERRED_AT_ONCE])
+
+    def waiting() -> int:
+        return sum(p.leader == 1 for p in first.image.topics["t"].partitions[:count])
+
+    most = count - PREFERRED_AT_ONCE
+    await until(lambda: first.image.topics["t"].partitions[count - 1].leader_epoch > 0)
+    await until(lambda: 0 < waiting() <= most)
+    await end(brokers, third)
+    await until(lambda: 3 not in first.image.brokers)
+    before = waiting()
+    await until(lambda: all(p.leader != 3 for p in first.image.topics["t"].partitions))
+    assert before - waiting() <= PREFERRED_AT_ONCE
+    await until(lambda: not waiting())
+
+
+class Defect:
+    """A decision that raises some times."""
+
+    def __init__(self, times: int, decide: Callable[..., list[Write]]) -> None:
+        self.times = times
+        self._decide = decide
+
+    def __call__(self, *args: Any, **more: Any) -> list[Write]:
+        if self.times:
+            self.times -= 1
+            raise KeyError("a defect")
+        return self._decide(*args, **more)
+
+
+@pytest.fixture
+def defect(monkeypatch: pytest.MonkeyPatch) -> Defect:
+    defect = Defect(0, elect_leaders)
+    monkeypatch.setattr(controller_loop, "elect_leaders", defect)
+    monkeypatch.setattr(controller_loop, "RETRY_S", 0.01)
+    return defect
+
+
+async def test_a_decision_that_fails_by_a_defect_is_made_again(
+    brokers: Brokers, defect: Defect
+) -> None:
+    first, second, third = await three(brokers)
+    await first.create_topics([NewTopic("t", 9, 3)])
+    defect.times = 2
+    with structlog.testing.capture_logs() as logged:
+        await end(brokers, third)
+        await until(lambda: isrs(second, "t") == {1, 2})
+    assert second.image.controller_id == 1
+    (event,) = (event for event in logged if event.get("exc_info"))
+    assert event["event"] == "the controller's decisions failed"
+
+
+async def test_a_controller_with_a_lasting_defect_lets_another_broker_decide(
+    brokers: Brokers, defect: Defect
+) -> None:
+    first, second, third = await three(brokers)
+    await first.create_topics([NewTopic("t", 9, 3)])
+    defect.times = controller_loop.MOST_DEFECTS
+    await end(brokers, third)
+    await until(lambda: isrs(second, "t") == {1, 2})
+    assert second.image.controller_id == 2
+    assert first.membership.is_valid
+
+
+async def test_a_controller_without_another_broker_is_a_candidate_again(
+    brokers: Brokers, defect: Defect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller_loop, "NO_CANDIDATE_S", 0.1)
+    first = await brokers.start(1)
+    epoch = first.image.controller_epoch
+    defect.times = controller_loop.MOST_DEFECTS
+    await brokers.start(2)
+    await end(brokers, brokers.all[1])
+    await until(lambda: first.image.controller_id == 1 and first.image.controller_epoch > epoch)
+    assert not defect.times
+
+
+async def test_a_broker_starts_although_a_decision_fails_by_a_defect(
+    brokers: Brokers, defect: Defect
+) -> None:
+    defect.times = 1
+    first = await brokers.start(1)
+    assert first.image.controller_id == 1
+    await until(lambda: first._controller._pending == {})
 
 
 class Slow(MemoryStore):
