@@ -24,6 +24,41 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 20
 
 
+class _Change:
+    """A change that a caller of `write` wants. Its writes are decided once for each image."""
+
+    def __init__(
+        self,
+        decide: Callable[[ClusterImage], list[Write]],
+        before: Callable[[], Awaitable[None]] | None,
+        *,
+        validate_only: bool,
+    ) -> None:
+        self._decide = decide
+        self._before = before
+        self._validate_only = validate_only
+        self._image: ClusterImage | None = None
+        self._writes: list[Write] = []
+        # The number of deleted topics at the last call of `prepare`.
+        self._prepared_at: int | None = None
+
+    def writes(self, image: ClusterImage) -> list[Write]:
+        """Return the writes for the image, none for a validation. Raises the errors of `decide`."""
+        if image is not self._image:
+            self._writes = self._decide(image)
+            self._image = image
+        return [] if self._validate_only else self._writes
+
+    def is_prepared(self, topics_deleted: int) -> bool:
+        return self._before is None or self._prepared_at == topics_deleted
+
+    async def prepare(self, topics_deleted: int) -> None:
+        """Await `before`, after the deletion of so many topics. Raises its errors."""
+        self._prepared_at = topics_deleted
+        if self._before is not None:
+            await self._before()
+
+
 class ConditionalWriter:
     """Changes the metadata. `follower` has the image, and follows the store. `barrier` is set if
     the cluster may have other brokers."""
@@ -47,34 +82,45 @@ class ConditionalWriter:
         """Make the writes that `decide` returns for the image. If the store is ahead of the image,
         wait for the image and call `decide` again.
 
-        Return when the image shows the change. `before` is awaited before the change is written.
-        With `catches_up`, the image of the first decision has every change that the store had at
-        the time of this call: no response to a client is stale. Without it, the caller must decide
-        again at later images. Raises the errors of `decide` and `before`. Raises
-        StoreFailed if the store fails, Refused if it keeps changing.
+        Return when the image shows the change. `before` is awaited before the change is written,
+        and again if topics are deleted meanwhile. Other writes, such as elections, do not wait for
+        `before`. With `catches_up`, the image of the first decision has every change that the store
+        had at the time of this call: no response to a client is stale. Without it, the caller must
+        decide again at later images. Raises the errors of `decide` and `before`. Raises StoreFailed
+        if the store fails, Refused if it keeps changing.
         """
         # Other work of the loop runs here: a request may name thousands of resources, and a refusal
         # or a validation awaits nothing else.
         await asyncio.sleep(0)
         if catches_up:
             await self.catch_up()
-        async with self._writing:
-            try:
-                for _ in range(ATTEMPTS):
-                    image = self._follower.image
-                    writes = decide(image)
-                    if validate_only or not writes:
+        change = _Change(decide, before, validate_only=validate_only)
+        for _ in range(ATTEMPTS):
+            async with self._writing:
+                try:
+                    if await self._make(change):
                         return
-                    if before is not None:
-                        await before()
-                    revision = await self._try(writes)
-                    if revision is not None:
-                        await self._follower.reached(revision)
-                        return
-                    await self._follower.reached(image.revision + 1)
-            finally:
-                await self._unfinished.end()
-        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "the cluster's metadata keeps changing: retry")
+                finally:
+                    await self._unfinished.end()
+            await change.prepare(self._follower.topics_deleted)
+        raise _keeps_changing()
+
+    async def _make(self, change: _Change) -> bool:
+        """Make the writes of a change. Return False, and write nothing more, if the change must be
+        prepared first."""
+        for _ in range(ATTEMPTS):
+            image = self._follower.image
+            writes = change.writes(image)
+            if not writes:
+                return True
+            if not change.is_prepared(self._follower.topics_deleted):
+                return False
+            revision = await self._try(writes)
+            if revision is not None:
+                await self._follower.reached(revision)
+                return True
+            await self._follower.reached(image.revision + 1)
+        raise _keeps_changing()
 
     async def catch_up(self) -> None:
         """Return when the image has every change that the store has now. Raises StoreFailed if the
@@ -119,3 +165,7 @@ class ConditionalWriter:
             first = first or revision
         self._unfinished.complete(creating)
         return revision
+
+
+def _keeps_changing() -> Refused:
+    return Refused(ErrorCode.REQUEST_TIMED_OUT, "the cluster's metadata keeps changing: retry")

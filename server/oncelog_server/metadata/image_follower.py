@@ -54,6 +54,8 @@ class ImageFollower:
 
     def __init__(self, store: MetadataStore) -> None:
         self.image = ClusterImage()
+        # The number of topics that have left the image.
+        self.topics_deleted = 0
         self.failure: BaseException | None = None
         self.on_failure: Callable[[], None] = _do_nothing
         self._store = store
@@ -97,6 +99,7 @@ class ImageFollower:
         """Advance to the image `new`. `names` are the topics that may have changed, if known."""
         old, self.image = self.image, new
         delta = ImageDelta.between(old, new, names)
+        self.topics_deleted += len(delta.topics_deleted)
         _log_broken(old, new, names)
         for subscriber in self._subscribers:
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Any
 
 import pytest
@@ -279,6 +279,51 @@ async def test_a_broker_starts_although_a_decision_fails_by_a_defect(
     first = await brokers.start(1)
     assert first.image.controller_id == 1
     await until(lambda: first._controller._pending == {})
+
+
+async def test_elections_do_not_wait_for_the_folders_of_a_deleted_topic(brokers: Brokers) -> None:
+    """The creation of a topic of the same name waits for them."""
+    first, _, third = await three(brokers)
+    await first.create_topics([NewTopic("t", 9, 3)])
+    removed, waits = asyncio.Event(), asyncio.Event()
+
+    async def deleted(names: Collection[str]) -> None:
+        waits.set()
+        await removed.wait()
+
+    first.subscribe(lambda old, new, delta: None, deleted=deleted)
+    creation = asyncio.create_task(first.create_topics([NewTopic("u")]))
+    await waits.wait()
+    await end(brokers, third)
+    await until(lambda: isrs(first, "t") == {1, 2})
+    assert not creation.done()
+    removed.set()
+    assert isinstance((await creation)[0], CreatedTopic)
+
+
+async def test_a_topic_that_is_deleted_while_another_waits_is_waited_for_too(
+    brokers: Brokers,
+) -> None:
+    """Another broker creates and deletes a topic of the same name, while a creation waits for the
+    folders of earlier topics."""
+    first, second = [await brokers.start(number) for number in (1, 2)]
+    waits: list[asyncio.Future[None]] = []
+
+    async def deleted(names: Collection[str]) -> None:
+        waits.append(asyncio.get_running_loop().create_future())
+        await waits[-1]
+
+    first.subscribe(lambda old, new, delta: None, deleted=deleted)
+    creation = asyncio.create_task(first.create_topics([NewTopic("t")]))
+    await until(lambda: len(waits) == 1)
+    await second.create_topics([NewTopic("t")])
+    await second.delete_topics(["t"])
+    await until(lambda: first.follower.topics_deleted == 1)
+    waits[0].set_result(None)
+    await until(lambda: len(waits) == 2)
+    assert "t" not in first.image.topics
+    waits[1].set_result(None)
+    assert isinstance((await creation)[0], CreatedTopic)
 
 
 class Slow(MemoryStore):
