@@ -24,7 +24,7 @@ The model is smaller than a cluster:
 - No leader is suspended by its clock (`self_fencing.py`). The rules must hold without clocks.
 - The high watermark on disk is that of the last clean stop. A kill finds it as old as possible.
 - A power loss drops everything that was not synced. Records are synced by a clean stop, and with
-  `oncelog.flush.on.ack` by flushes.
+  `oncelog.flush.on.ack` by the flushes of a leader and the syncs of a follower.
 - One broker at a time takes a step. The code of a step runs once for each state of a broker, and
   all worlds with this state share the result (`world.py`). No order of steps is left out.
 """

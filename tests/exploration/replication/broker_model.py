@@ -135,7 +135,12 @@ class Broker:
 
     def _fetcher(self, state: FetcherState) -> LeaderFetcher:
         fetcher = LeaderFetcher(
-            self.id, self.broker_epoch, _SETTINGS, wall_ms=_now_ms, monotonic_ms=_now_ms
+            self.id,
+            self.broker_epoch,
+            _SETTINGS,
+            wall_ms=_now_ms,
+            monotonic_ms=_now_ms,
+            syncs=self._rules.flush_on_ack,
         )
         session = fetcher._session
         if state.followed is not None:
@@ -144,6 +149,8 @@ class Broker:
             fetcher._followed[KEY] = followed
             if phase is Phase.DELAYED:
                 fetcher._delayed[KEY] = followed
+            if phase is Phase.SYNCING:
+                fetcher._syncing[KEY] = followed
         if state.row is not None:
             session._rows[KEY] = _fetch_partition(state.row)
         if state.sent is not None:
@@ -342,7 +349,7 @@ class Broker:
 
     def take(self, leader_id: int, response: Response | None) -> None:
         """Take the response of a leader, or None for a lost connection. Make the cuts of the log
-        that follow from it. With `flush_on_ack` a follower syncs before it fetches again."""
+        that follow from it."""
         fetcher = self._fetchers[leader_id]
         if response is None:
             fetcher.lost()
@@ -352,8 +359,11 @@ class Broker:
             fetcher.prepare_cuts()
             at_its_end(fetcher.make_cuts())
         fetcher.notices.clear()
-        if self._rules.flush_on_ack:
-            self.log.synced()
+
+    def end_sync(self, leader_id: int) -> None:
+        """End a follower's sync of its log (`links/fetcher.py`)."""
+        self.log.synced()
+        self._fetchers[leader_id].synced()
 
     def effects(self, message: Request | Response | None, wrong: tuple[str, ...] = ()) -> Effects:
         return Effects(tuple(self.writes), message, wrong)

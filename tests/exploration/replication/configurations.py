@@ -53,6 +53,9 @@ SMALL: Final = (
     Configuration("power", TWO, NONE._replace(appends=2, power_losses=1, delays=1)),
     Configuration("power-one", ONE, NONE._replace(appends=2, power_losses=1, checks=1)),
     Configuration("flush", FLUSH, NONE._replace(appends=2, power_losses=1)),
+    Configuration(
+        "flush-election", FLUSH, NONE._replace(appends=1, elections=1, power_losses=1), leader=2
+    ),
     Configuration("session", ONE, NONE._replace(appends=2, sessions=1, checks=1)),
     Configuration("election", TWO, NONE._replace(appends=2, sessions=1, elections=1)),
     Configuration("late", ONE, NONE._replace(appends=1, sessions=1, elections=1, delays=1)),

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from oncelog_server.cluster import records
 from oncelog_server.cluster.controller import elect_leaders, elect_preferred_leaders
 from oncelog_server.cluster.store import Created, Put, Write
+from oncelog_server.fetcher.followed import Phase
 from oncelog_server.replica.isr_changes import IsrOutcome
 from tests.exploration.replication.states import (
     UNKNOWN,
@@ -100,6 +101,9 @@ class Steps:
                 yield self._step(spent, "late check of", index, "check_late")
         if process.flushing != UNKNOWN:
             yield self._step(world, "flush of", index, "end_flush")
+        for fetcher in process.fetchers:
+            if fetcher.followed is not None and fetcher.followed.phase is Phase.SYNCING:
+                yield self._step(world, "sync of", index, "end_sync", fetcher.leader_id)
         broker_id = self._cluster.ids[index]
         if broker_id not in image.brokers:
             write = self._cluster.registration(index, state, world.store, process.number)
