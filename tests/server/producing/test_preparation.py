@@ -153,14 +153,15 @@ async def test_a_small_request_of_batches_that_become_large_takes_little_memory(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The records of the batches above the limit are read at the append."""
+    large = len(batch(RECORDS, size=500))
     for number in range(4):
         partition = broker.partitions.require("slow", number)
-        partition.reconfigure(replace(partition.config, compression_type="uncompressed"))
+        config = replace(partition.config, compression_type="uncompressed", max_message_bytes=large)
+        partition.reconfigure(config)
 
     def compressed() -> memoryview:
         return memoryview(batch(RECORDS, size=500, compression=Compression.GZIP))
 
-    large = len(batch(RECORDS, size=500))
     monkeypatch.setattr(preparation, "MOST_BYTES", large + 1)
     waiting: list[int] = []
     take = BatchRules.take
