@@ -11,7 +11,7 @@ import structlog
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.clock import Clock
-from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.delta import ImageDelta, PartitionChange
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
 from oncelog_server.data_directory.checkpoint_writer import CheckpointWriter
@@ -97,6 +97,8 @@ class BackgroundTasks:
         self._has_cleaned: bool | None = None
         # Deleted topics that the checkpoints on disk may still name.
         self._deleted = dict.fromkeys(sorted(forgotten))
+        # True if they may still name a partition that has moved to other brokers.
+        self._has_moved = False
         # Tasks that still run; their next turn is skipped.
         self._running: set[str] = set()
         self._id_expiry = IdExpiry(
@@ -250,11 +252,17 @@ class BackgroundTasks:
         """
         if self._settings.has_metadata_elsewhere:
             self._seen = SeenRevision(new.revision, new.restored_at)
+        self._has_moved |= any(map(self._moves_away, delta.partitions))
         for topic in delta.topics_deleted:
             self._deleted[topic.name] = None
             for partition in topic.partitions if self._refused_work else ():
                 name = TopicPartition(topic.name, partition.partition)
                 self._refused_work.discard(_retention_of(name))
+
+    def _moves_away(self, change: PartitionChange) -> bool:
+        me = self._settings.node_id
+        is_here = change.old is not None and me in change.old.replicas
+        return is_here and change.new is not None and me not in change.new.replicas
 
     async def forgotten(self, topics: Collection[str]) -> None:
         """Return when the checkpoints on disk no longer contain a deleted topic of `topics`.
@@ -297,12 +305,13 @@ class BackgroundTasks:
         """Write the revision of the image, which comes from a metadata store outside of the data
         directory, and the cleaner's checkpoint.
 
-        The Deferred completes as that of `checkpoint`. The other checkpoints of the logs are not
-        written, because there may be thousands of logs. A new replica is opened after this write:
-        the cleaner's checkpoint then has no entry of an earlier log with the same name.
+        The Deferred completes as that of `checkpoint`. A new replica is opened after this write: no
+        checkpoint then has an entry of an earlier log with the same name. The other checkpoints of
+        the logs are written only if they may have such an entry, because there may be thousands of
+        logs.
         """
         self._seen = SeenRevision(image.revision, image.restored_at)
-        return self._write_others()
+        return self.checkpoint() if self._has_moved else self._write_others()
 
     def checkpoint_cleaned(self) -> Deferred[StorageError | None]:
         """Write the cleaner's checkpoint. The Deferred completes as that of `checkpoint`."""
@@ -319,6 +328,7 @@ class BackgroundTasks:
 
     def _written(self, error: StorageError | None) -> None:
         self._not_written = error
+        self._has_moved |= error is not None
         if error is not None and _CHECKPOINTS not in self._refused_work:
             self._refused_work.add(_CHECKPOINTS, error, self._write_again, files=_CHECKPOINTS)
 
@@ -368,11 +378,12 @@ class BackgroundTasks:
         watermarks: dict[tuple[str, int], int] = {}
         closed: list[str] = []
         remembers_logs = self._remembers_logs
+        self._has_moved = False
         for partition in list(self._partitions):
             yield
             name = partition.topic_partition
-            if self._partitions.get(name) is not partition:
-                continue  # deleted meanwhile
+            if self._partitions.get(name) is not partition or partition.clean_part.leaves:
+                continue  # deleted meanwhile, or moved to other brokers
             recovery_points[name] = partition.recovery_point
             if partition.log_start_offset > 0:
                 start_offsets[name] = partition.log_start_offset

@@ -21,9 +21,10 @@ from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.refusal import Refused
 from oncelog_server.storage.files import Done, File, StorageError
-from oncelog_server.storage.layout import CLUSTER_REVISION
+from oncelog_server.storage.layout import CLEAN_SHUTDOWN, CLUSTER_REVISION
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.hosting.test_replica_manager import directories
+from tests.server.log.driver import NOW_MS, batch
 from tests.server.metadata.brokers import until
 from tests.server.metadata.memory_store import MemoryStore
 from tests.server.test_cluster_start import Elsewhere, refused, settings_of, started, store
@@ -220,3 +221,27 @@ async def test_a_checkpoint_notes_changes_without_a_new_replica(
         assert seen(tmp_path) == broker.metadata.image.revision
     finally:
         await broker.stop()
+
+
+async def test_a_replica_that_comes_back_has_no_checkpoint_of_its_former_log(
+    tmp_path: Path,
+) -> None:
+    """A start after a kill would otherwise refuse the new log: it ends below the recovery point of
+    the former one."""
+    found = store()
+    async with started(tmp_path / "1", found) as broker:
+        await broker.metadata.create_topics([NewTopic("moved")])
+        partition = broker.partitions.require("moved", 0)
+        for _ in range(10):
+            partition.append(batch(), now_ms=NOW_MS)
+        partition.synced()
+        assert await broker._background_tasks.last_checkpoint() is None
+        await move(broker, "moved", 2)
+        await until(lambda: broker.partitions.get(partition.topic_partition) is None)
+        await move(broker, "moved", 2, 1)
+        await until(lambda: broker.partitions.get(partition.topic_partition) is not None)
+        copytree(tmp_path / "1", tmp_path / "killed")
+        older = copy_of(found)
+    (tmp_path / "killed" / CLEAN_SHUTDOWN).unlink(missing_ok=True)
+    async with started(tmp_path / "killed", older) as broker:
+        assert broker.partitions.offline() == {}
