@@ -260,7 +260,7 @@ def test_client_and_server_cannot_see_each_other(tmp_path: Path) -> None:
 
 def test_a_cycle_of_imports_is_found_even_if_only_types_are_imported(tmp_path: Path) -> None:
     types = "if TYPE_CHECKING:\n    from oncelog_server.log.log import PartitionLog"
-    circle = planted(tmp_path, {"oncelog_server.log.retention": types})
+    circle = planted(tmp_path, {"oncelog_server.log.refusals": types})
     assert "No cycles are allowed in oncelog_server.log." in circle.stdout, circle.stdout
 
 

@@ -30,7 +30,7 @@ from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
 from oncelog_server.refused_work import RefusedWork
-from oncelog_server.slices import Slices, Steps
+from oncelog_server.slices import Slices, Steps, at_its_end
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
     CLEANER_CHECKPOINT,
@@ -162,17 +162,24 @@ class BackgroundTasks:
             # first.
             self._timers.call_soon(self._abort_overdue)
 
-    def _for_each_partition(self, duty: Callable[[Partition, int], None]) -> None:
-        """Run `duty` for every partition, in slices. Do nothing if its last run has not ended."""
+    def _for_each_partition(self, duty: Callable[[Partition, int], Steps[None] | None]) -> None:
+        """Run `duty`, or the steps that it returns, for every partition, in slices. Do nothing if
+        its last run has not ended."""
+
+        def is_current(partition: Partition) -> bool:
+            # A deleted partition may have been created again, with files of the same names. The
+            # logs are closed after `stop`.
+            found = self._partitions.get(partition.topic_partition)
+            return found is partition and not self._stopped
 
         def steps() -> Steps[None]:
             try:
                 for partition in list(self._partitions):
-                    if self._stopped:
-                        return  # the logs are closed after `stop`
-                    # A deleted partition may have been created again, with files of the same names.
-                    if self._partitions.get(partition.topic_partition) is partition:
-                        duty(partition, self._clock.now_ms())
+                    if is_current(partition):
+                        for _ in duty(partition, self._clock.now_ms()) or ():
+                            yield
+                            if not is_current(partition):
+                                break
                     yield
             finally:
                 self._running.discard(duty.__name__)
@@ -184,12 +191,12 @@ class BackgroundTasks:
     def _apply_retention(self) -> None:
         self._for_each_partition(self._apply_retention_to)
 
-    def _apply_retention_to(self, partition: Partition, now_ms: int) -> None:
+    def _apply_retention_to(self, partition: Partition, now_ms: int) -> Steps[None]:
         name = partition.topic_partition
         if partition.offline is not None or _retention_of(name) in self._refused_work:
             return
         try:
-            self._delete_expired(partition, now_ms)
+            yield from self._delete_expired(partition, now_ms)
         except (StorageError, CorruptLog) as error:
             # The error is not raised, so that retention continues with the other partitions.
             if isinstance(error, CorruptLog) or error.operation in _READING:
@@ -204,15 +211,15 @@ class BackgroundTasks:
         """Retry retention of a partition. Raises StorageError if the disk refuses it again."""
         partition = self._partitions.get(name)
         if partition is not None and partition.offline is None:
-            self._delete_expired(partition, self._clock.now_ms())
+            at_its_end(self._delete_expired(partition, self._clock.now_ms()))
 
-    def _delete_expired(self, partition: Partition, now_ms: int) -> None:
-        """Delete expired segments.
+    def _delete_expired(self, partition: Partition, now_ms: int) -> Steps[None]:
+        """Delete expired segments, a few in each step.
 
         Raises StorageError or CorruptLog. The segments before the failed segment are then already
         deleted.
         """
-        deleted = partition.apply_retention(now_ms)
+        deleted = yield from partition.apply_retention(now_ms)
         if deleted:
             log.info(
                 "segments deleted by retention",

@@ -81,8 +81,8 @@ STEP_MUTANTS: Final = (
         "SB9",
         "retention deletes the files of a partition that was created again",
         "server/oncelog_server/background_tasks.py",
-        "                    if self._partitions.get(partition.topic_partition) is partition:\n",
-        "                    if True:\n",
+        "            return found is partition and not self._stopped\n",
+        "            return not self._stopped\n",
         ("tests/server/test_background_duties.py",),
     ),
 )

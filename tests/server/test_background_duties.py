@@ -275,7 +275,7 @@ def test_checkpoints_have_the_recovery_point_and_the_start_of_each_log(tmp_path:
     kept = Kept(tmp_path)
     world = kept.world
     write(world, A0, 5)
-    world.partitions[A0].delete_records_before(3, world.wall())
+    at_its_end(world.partitions[A0].delete_records_before(3, world.wall()))
     flush(world.partitions[A0]._log, lambda error: None)
     world.files.settle()
     write(world, A0, 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
@@ -16,7 +16,7 @@ from oncelog_protocol.messages.delete_records import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
-from oncelog_server.deferred import Deferred, Order, gather, pass_on, then
+from oncelog_server.deferred import Deferred, Order, gather, pass_on, then, then_ask
 from oncelog_server.partition.replicated_deletion import (
     NO_LOW_WATERMARK,
     Deletion,
@@ -26,6 +26,7 @@ from oncelog_server.partition.replicated_deletion import (
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
+from oncelog_server.slices import Steps
 from oncelog_server.storage.files import StorageError
 
 API = ApiKey.DELETE_RECORDS
@@ -33,14 +34,35 @@ API = ApiKey.DELETE_RECORDS
 TO_HIGH_WATERMARK: Final = -1
 
 
+# By topic: the deletion in each partition, or the code of its refusal.
+Deleted: TypeAlias = list[list[Deletion | ErrorCode]]
+
+
 def handle(
     services: BrokerServices, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
-    # By topic: the deletion in each partition, or the code of its refusal.
-    deleted = [
-        [_delete(services, context, topic.name, wanted) for wanted in topic.partitions]
-        for topic in request.topics
-    ]
+    deleted = services.slices.run(_delete_all(services, context, request))
+    return then_ask(deleted, lambda deleted: _wait(services, request, deleted))
+
+
+def _delete_all(
+    services: BrokerServices, context: RequestContext, request: DeleteRecordsRequest
+) -> Steps[Deleted]:
+    """Delete the records of all partitions on this broker."""
+    deleted: Deleted = []
+    for topic in request.topics:
+        row: list[Deletion | ErrorCode] = []
+        for wanted in topic.partitions:
+            row.append((yield from _delete(services, context, topic.name, wanted)))
+            yield
+        deleted.append(row)
+    return deleted
+
+
+def _wait(
+    services: BrokerServices, request: DeleteRecordsRequest, deleted: Deleted
+) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
+    """Respond once the deletions are on this broker's disk, and the followers have made them."""
     deletions = [found for row in deleted for found in row if isinstance(found, Deletion)]
     if not deletions:
         return _response(request, deleted, [])
@@ -74,7 +96,7 @@ def _undurable(outcomes: Sequence[DeletionOutcome]) -> list[DeletionOutcome]:
 
 def _response(
     request: DeleteRecordsRequest,
-    deleted: Sequence[Sequence[Deletion | ErrorCode]],
+    deleted: Deleted,
     outcomes: Sequence[DeletionOutcome],
 ) -> DeleteRecordsResponse:
     """Return the response. `outcomes` are those of the deletions, in their order."""
@@ -92,7 +114,7 @@ def _response(
 
 def _delete(
     services: BrokerServices, context: RequestContext, topic: str, wanted: DeleteRecordsPartition
-) -> Deletion | ErrorCode:
+) -> Steps[Deletion | ErrorCode]:
     """Delete the records on this broker. Return the code of a refusal instead."""
     try:
         context.require(Operation.DELETE, topic=topic)
@@ -104,7 +126,7 @@ def _delete(
             raise Refused(ErrorCode.POLICY_VIOLATION)
         is_all = wanted.offset == TO_HIGH_WATERMARK
         offset = partition.high_watermark if is_all else wanted.offset
-        partition.delete_records_before(offset, services.clock.now_ms())
+        yield from partition.delete_records_before(offset, services.clock.now_ms())
     except Refused as refused:
         return refused.code
     except StorageError:

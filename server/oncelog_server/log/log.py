@@ -24,7 +24,6 @@ from oncelog_server.log.refusals import Refusals
 from oncelog_server.log.replay import apply_batch, rebuild
 from oncelog_server.log.replicated import MAX_EPOCH, Batches, check_replicated
 from oncelog_server.log.results import CLIENT, NO_TIMESTAMP, Appended, Flush, LogRead, Origin
-from oncelog_server.log.retention import below_start, too_many, too_old
 from oncelog_server.log.segments import LogSegments
 from oncelog_server.log.timestamps import Search, Timestamps
 from oncelog_server.log.txn_index import AbortedTransaction
@@ -495,57 +494,19 @@ class PartitionLog:
         self.log_start_offset = offset
         self._epoch_file.end_at(0)
 
-    def delete_records_before(self, offset: int, now_ms: int) -> None:
-        """Move the start of the log up to `offset`, at most the log end (DeleteRecords), and delete
-        segments wholly below. The caller writes the checkpoint before it responds. Raises
-        OffsetOutOfRange and StorageError."""
-        if offset > self.log_end_offset:
-            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
-        self.refusals.undo_interrupted()
+    def advance_start(self, offset: int) -> None:
+        """Move the start of the log up to `offset`. The records below are deleted, and
+        `log/deletion.py` deletes their segments."""
         if offset > self.log_start_offset:
-            self._start_at(offset)
-        self._delete_below_start(now_ms)
+            self.log_start_offset = offset
+            self._epoch_file.start_at(offset)
 
-    def apply_retention(self, now_ms: int, high_watermark: int) -> int:
-        """Delete segments by `retention.ms` and `retention.bytes`, but none with records at or
-        above the high watermark. Without the cleanup policy `delete`, delete only segments below
-        the log start. Return the number of deleted segments. Also unlink the files of earlier
-        deletions that are due. Raises StorageError and CorruptLog; segments before the failed one
-        stay deleted."""
-        self.refusals.undo_interrupted()
-        segments, config = self.segments, self.config
-        segments.remove_due(now_ms)
-        deleted = self._delete_below_start(now_ms)
-        if config.deletes_by_retention:
-            count = too_old(segments, config.retention_ms, now_ms, high_watermark)
-            deleted += self._expire(count, now_ms)
-            count = too_many(segments, config.retention_bytes, high_watermark)
-            deleted += self._expire(count, now_ms)
-        return deleted
-
-    def _start_at(self, offset: int) -> None:
-        self.log_start_offset = offset
-        self._epoch_file.start_at(offset)
-
-    def _expire(self, count: int, now_ms: int) -> int:
-        """Delete the first `count` segments, after a roll if these are all segments."""
-        if not count:
-            return 0
-        if count == len(self.segments):
-            self.roll(now_ms)
-        self._start_at(max(self.log_start_offset, self.segments[count].base_offset))
-        return self._delete_first(count, now_ms)
-
-    def _delete_below_start(self, now_ms: int) -> int:
-        return self._delete_first(below_start(self.segments, self.log_start_offset), now_ms)
-
-    def _delete_first(self, count: int, now_ms: int) -> int:
-        """Delete the first `count` segments, never the last one, with their snapshots."""
+    def delete_first(self, count: int, now_ms: int) -> None:
+        """Delete the first `count` segments, never the last one, with their snapshots. Raises
+        StorageError; segments before the failed one stay deleted."""
         self.segments.remove_first(count, now_ms + self.config.file_delete_delay_ms)
-        if count:
-            first = self.segments[0].base_offset
-            self.snapshots.keep([offset for offset in self.snapshots.offsets if offset >= first])
-        return count
+        first = self.segments[0].base_offset
+        self.snapshots.remove([offset for offset in self.snapshots.offsets if offset < first])
 
     def rename_directory(self, deleted_directory: str) -> None:
         """Rename the directory of the deleted partition to `deleted_directory` (see

@@ -138,9 +138,14 @@ class LogSegments(Sequence[Segment]):
         """Remove the first `count` segments from the log. The active segment must not be among
         them. The files of the removed segments are renamed now, and unlinked from `due_ms` on.
         Raises StorageError at the first segment that the disk refuses to rename."""
-        for segment in self._ordered[:count]:
-            self.deleted.append((due_ms, segment.mark_deleted()))
-            self._exchange([segment], [])
+        removed: list[Segment] = []
+        try:
+            for segment in self._ordered[:count]:
+                self.deleted.append((due_ms, segment.mark_deleted()))
+                removed.append(segment)
+        finally:
+            if removed:
+                self._exchange(removed, [])
 
     def begin_replacement(self, base_offsets: Iterable[int]) -> None:
         """Write the checkpoint without these segments. Each later checkpoint leaves them out too,
@@ -256,10 +261,12 @@ class LogSegments(Sequence[Segment]):
         # deleted name. The entry of an earlier segment with the same base offset then has the same
         # name. This entry must wait, because it would unlink the file of the segment in use.
         used = {segment.log.path for segment in self._ordered}
-        due = [e for e in self.deleted if e[0] <= now_ms and used.isdisjoint(e[1])]
-        self.deleted = [entry for entry in self.deleted if entry not in due]
-        for _, paths in due:
-            self._files.remove(paths)
+        entries, self.deleted = self.deleted, []
+        for due_ms, paths in entries:
+            if due_ms <= now_ms and used.isdisjoint(paths):
+                self._files.remove(paths)
+            else:
+                self.deleted.append((due_ms, paths))
 
     # Durability.
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from oncelog_protocol.records.batch import HEADER_SIZE, read_header, split_batches
+from oncelog_server.log.deletion import delete_records_before
 from oncelog_server.log.errors import OffsetOutOfRange
 from oncelog_server.log.replicated import Batches
 from oncelog_server.partition.partition import Partition
@@ -96,7 +97,8 @@ class FollowerLog:
         partition.follow_high_watermark(high_watermark)
         start = min(log_start_offset, partition.high_watermark)
         if start > partition.log_start_offset:
-            partition._log.delete_records_before(start, now_ms)
+            # Retention deletes the segments that the first step leaves.
+            next(delete_records_before(partition._log, start, now_ms), None)
 
     def diverged_at(self, epoch: int, end_offset: int) -> int:
         """Return the offset at which to truncate (KIP-101, KIP-279; Kafka's

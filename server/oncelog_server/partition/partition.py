@@ -10,6 +10,7 @@ from oncelog_protocol.records.batch import BatchHeader
 from oncelog_server.deferred import Deferred
 from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
+from oncelog_server.log.deletion import apply_retention, delete_records_before
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.producers import NONE, ProducerEntry
@@ -25,6 +26,7 @@ from oncelog_server.partition.verification import VerificationGuards
 from oncelog_server.partition.waiting import CommitWaiters, ParkedRequests, Settled
 from oncelog_server.refusal import Refused
 from oncelog_server.replica.state import Replicas
+from oncelog_server.slices import Steps
 from oncelog_server.storage.files import File, StorageError
 from oncelog_server.topic_partition import TopicPartition
 
@@ -529,13 +531,13 @@ class Partition:
         """Write the file of the leader epochs now, before the first append of the latest epoch."""
         self._log.write_leader_epochs()
 
-    def apply_retention(self, now_ms: int) -> int:
+    def apply_retention(self, now_ms: int) -> Steps[int]:
         """Delete the segments that retention does not keep. A segment with records at or above the
         high watermark stays. Return the number of deleted segments. Raises StorageError and
         CorruptLog. The segments that were deleted before the error stay deleted."""
         start_before = self.log_start_offset
         try:
-            return self._log.apply_retention(now_ms, self.high_watermark)
+            return (yield from apply_retention(self._log, now_ms, self.high_watermark))
         finally:
             if self.log_start_offset != start_before:
                 self.read_waiters.wake_all()
@@ -577,15 +579,16 @@ class Partition:
         return self._log.remembered()
 
     def rename_directory(self, deleted_directory: str) -> None:
-        """Rename the directory of the deleted partition to `deleted_directory`. Raises
-        StorageError."""
+        """Rename the directory of the deleted partition. Raises StorageError."""
         self._log.rename_directory(deleted_directory)
 
-    def delete_records_before(self, offset: int, now_ms: int) -> int:
-        """Move the log start up to `offset`, which may be at most the high watermark. Return the
-        new log start offset (KIP-107). Raises Refused and StorageError."""
+    def delete_records_before(self, offset: int, now_ms: int) -> Steps[int]:
+        """Move the log start up to `offset`, which may be at most the high watermark, in the first
+        step (KIP-107). Return the new log start offset. Raises Refused and StorageError."""
         if not 0 <= offset <= self.high_watermark:
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
-        self._log.delete_records_before(offset, now_ms)
-        self.read_waiters.wake_all()
+        try:
+            yield from delete_records_before(self._log, offset, now_ms)
+        finally:
+            self.read_waiters.wake_all()
         return self._log.log_start_offset

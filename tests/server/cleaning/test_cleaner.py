@@ -24,6 +24,7 @@ from oncelog_server.storage.layout import CLEANED_SUFFIX, CLEANER_CHECKPOINT
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.between_steps import Calls
 from tests.server.cleaning.cleanings import BACKOFF_MS, SETTINGS, Cleaning, size, write
+from tests.server.log.driver import delete_records_before
 from tests.server.transaction.world import (
     A0,
     A1,
@@ -170,8 +171,8 @@ def test_a_change_of_a_log_during_its_pass_ends_only_that_pass(after: int) -> No
                 structs.replace(compacted.config, cleanup_policy=frozenset({DELETE}))
             )
         elif event == "retention":
-            compacted._log.delete_records_before(
-                compacted._log.segments[-1].base_offset, world.wall()
+            delete_records_before(
+                compacted._log, compacted._log.segments[-1].base_offset, world.wall()
             )
         else:
             cleaning.cleaner.stop()
@@ -231,7 +232,7 @@ def test_a_deleted_key_stays_deleted_when_retention_is_faster_than_a_pass(
             world.timers.run_next(world.now() + BACKOFF_MS)
             world.timers.run_soon()
         assert compacted._log.segments[1].end_offset < stale_at
-        compacted._log.delete_records_before(compacted._log.segments[1].base_offset, world.wall())
+        delete_records_before(compacted._log, compacted._log.segments[1].base_offset, world.wall())
         world.files.settle()
         world.timers.advance(20_000)
     cleaning.run(20_000)

@@ -112,7 +112,7 @@ def test_deleted_records_of_the_leader_are_deleted_on_the_follower() -> None:
     leader, follower = pair()
     append(leader, 4)
     synced(leader, follower)
-    leader.partitions[0].delete_records_before(3, NOW_MS)
+    at_its_end(leader.partitions[0].delete_records_before(3, NOW_MS))
     synced(leader, follower)
     assert follower.partitions[0].log_start_offset == 3
 
@@ -176,7 +176,7 @@ def test_the_offsets_of_a_leader_are_not_taken_after_a_change_of_the_epoch(is_le
     follower.follow(0, 0)
     for index in range(2):
         append(leader, 20, index, times=2)
-        leader.partitions[index].delete_records_before(30, NOW_MS)
+        at_its_end(leader.partitions[index].delete_records_before(30, NOW_MS))
     request = fetch_of(follower)
     at_its_end(follower.fetcher.take(request, leader.answer(request, follower)))
     for _ in range(2):
@@ -428,7 +428,7 @@ def test_1_a_follower_that_was_away_too_long_begins_where_the_leaders_log_begins
     append(leader, 1, times=20)
     follower = lonely
     leader.lead(0, (0,), ISR)
-    leader.partitions[0].delete_records_before(15, NOW_MS)
+    at_its_end(leader.partitions[0].delete_records_before(15, NOW_MS))
     follower.follow(0, 0)
     synced(leader, follower)
     assert follower.partitions[0].log_start_offset == 15
@@ -440,7 +440,7 @@ def test_a_follower_begins_with_the_whole_batch_in_which_the_leaders_log_begins(
     append(leader, 10)
     append(leader, 10)
     leader.lead(0, (0,), ISR)
-    leader.partitions[0].delete_records_before(14, NOW_MS)
+    at_its_end(leader.partitions[0].delete_records_before(14, NOW_MS))
     follower = Node(1)
     follower.follow(0, 0)
     synced(leader, follower)

@@ -217,7 +217,7 @@ def test_records_deleted_from_under_a_reader_wake_it() -> None:
     reader = Reader(RC)
     open_transaction(reader.partitions[0])
     parked = reader.park()  # at the last stable offset, 0
-    reader.partitions[0].delete_records_before(1, NOW_MS)
+    at_its_end(reader.partitions[0].delete_records_before(1, NOW_MS))
     reader.timers.run_soon()
     assert parked.answer.value.partitions[0].code is ErrorCode.OFFSET_OUT_OF_RANGE
 

@@ -146,7 +146,7 @@ def test_KIP_320_logs_diverge_also_if_the_brokers_log_ends_before_the_position()
 
 def test_KIP_320_an_offset_before_the_log_start_is_out_of_range_for_any_epoch() -> None:
     partitions = filled(1, 2)
-    partitions[key(0)].delete_records_before(2, NOW_MS)
+    at_its_end(partitions[key(0)].delete_records_before(2, NOW_MS))
     wanted = [FetchedPartition(key(0), 1, 1_000, last_fetched_epoch=0)]
     (response,) = fetch(partitions, wanted, 1_000).partitions
     assert response.code is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -176,7 +176,7 @@ def test_KIP227_an_incremental_response_has_only_changes_since_the_last_response
     assert read().is_news(), "the high watermark is new"
     read().mark_sent()
     assert not read().is_news()
-    found.delete_records_before(1, NOW_MS)
+    at_its_end(found.delete_records_before(1, NOW_MS))
     assert read().is_news(), "the log start offset is new"
 
 

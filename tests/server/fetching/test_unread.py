@@ -117,11 +117,11 @@ class Session:
         self.led[index].become_leader(LEADER, 0, ALL, ALL, self.now_ms)
 
     def delete_segments(self, index: int) -> None:
-        self.led[index].apply_retention(NOW_MS + 1)
+        at_its_end(self.led[index].apply_retention(NOW_MS + 1))
 
     def delete_records(self, index: int) -> None:
         led = self.led[index]
-        led.delete_records_before(led.high_watermark, NOW_MS)
+        at_its_end(led.delete_records_before(led.high_watermark, NOW_MS))
 
 
 def test_a_fetch_reads_the_partitions_with_changes_only() -> None:

@@ -11,11 +11,42 @@ from oncelog_protocol.messages.delete_records import (
 )
 from oncelog_server.deferred import Deferred, Order
 from oncelog_server.handlers import delete_records
+from oncelog_server.slices import Slices
 from oncelog_server.storage.files import StorageError
 from tests.server.handlers.nodes import broker, context
+from tests.server.manual_timers import ManualTimers
 from tests.server.test_background_duties import write
-from tests.server.transaction.world import A0, World
+from tests.server.transaction.world import A0, A1, B0, World
 from tests.server.transaction.world_clock import WorldClock
+
+
+async def test_other_requests_are_served_between_two_partitions() -> None:
+    """Each turn of the loop has one step here, and a step deletes in one partition."""
+    world = World()
+    names = (A0, A1, B0)
+    for name in names:
+        write(world, name, 5)
+    starts: list[int] = []
+    timers = ManualTimers()
+    async with broker() as services:
+        for name in names:
+            services.partitions.add(world.partitions[name])
+        services.clock = WorldClock(world)
+        services.checkpoint = Deferred
+        services.slices = Slices(timers, lambda: 0, steps_per_slice=1)
+        rows = [
+            DeleteRecordsTopic(name.topic, [DeleteRecordsPartition(name.partition, 3)])
+            for name in names
+        ]
+        asked = context(services, delete_records.API, 2)
+        response = delete_records.handle(services, asked, DeleteRecordsRequest(rows))
+        while timers.soon:
+            starts.append(sum(world.partitions[name].log_start_offset == 3 for name in names))
+            timers.soon.pop(0)()
+    assert isinstance(response, Deferred)
+    assert starts[0] < len(names)
+    assert starts == sorted(starts)
+    assert all(world.partitions[name].log_start_offset == 3 for name in names)
 
 
 async def test_the_response_waits_for_the_checkpoint_unless_nothing_was_deleted() -> None:

@@ -210,7 +210,7 @@ def lose(partitions: Partitions, found: Partition) -> None:
     [
         pytest.param(lambda partitions, found: None, (0, RECORDS - 1), id="no change"),
         pytest.param(
-            lambda partitions, found: found.delete_records_before(RECORDS + 7, NOW_MS),
+            lambda partitions, found: at_its_end(found.delete_records_before(RECORDS + 7, NOW_MS)),
             (0, RECORDS + 7),
             id="retention deletes the record",
         ),
@@ -243,7 +243,7 @@ async def test_the_record_with_the_latest_time_may_be_below_the_log_start() -> N
     found = partition(name=TopicPartition("orders", 0))
     found.append(batch(3, timestamp=NOW_MS), now_ms=NOW_MS)
     found.append(batch(3, timestamp=NOW_MS - 10), now_ms=NOW_MS)
-    found.delete_records_before(4, NOW_MS)
+    at_its_end(found.delete_records_before(4, NOW_MS))
     async with asyncio.timeout(30):
         assert (await asked(found, MAX_TIMESTAMP, 11))[:2] == (0, 2)
 

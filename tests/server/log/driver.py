@@ -10,6 +10,7 @@ from typing import Any
 from oncelog_protocol.records.batch import BatchHeader, build_batch, read_records, split_batches
 from oncelog_protocol.records.control import read_marker
 from oncelog_protocol.records.record import NewRecord, Record
+from oncelog_server.log import deletion
 from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
@@ -50,6 +51,14 @@ def read_all(log: PartitionLog, offset: int | None = None, limit: int = MANY) ->
                 if record.offset >= position
             ]
             position = header.next_offset
+
+
+def delete_records_before(log: PartitionLog, offset: int, now_ms: int) -> None:
+    at_its_end(deletion.delete_records_before(log, offset, now_ms))
+
+
+def apply_retention(log: PartitionLog, now_ms: int, high_watermark: int) -> int:
+    return at_its_end(deletion.apply_retention(log, now_ms, high_watermark))
 
 
 def flush(log: PartitionLog, done: Callable[[StorageError | None], None]) -> None:

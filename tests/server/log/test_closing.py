@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.server.log.driver import DIRECTORY, Driver, busy, check_invariants
+from tests.server.log.driver import DIRECTORY, Driver, busy, check_invariants, delete_records_before
 
 
 def test_a_roll_leaves_indexes_and_a_snapshot_and_makes_the_old_segment_durable() -> None:
@@ -34,7 +34,7 @@ def test_appended_bytes_are_counted_across_rolls_and_deletions() -> None:
     driver.log.roll(driver.now_ms)
     driver.plain()
     sizes.append(segments.active.size)
-    driver.log.delete_records_before(3, driver.now_ms)
+    delete_records_before(driver.log, 3, driver.now_ms)
     assert driver.log.log_start_offset == 3
     assert segments.appended_bytes == sum(sizes)
 

@@ -12,8 +12,10 @@ from oncelog_server.log.results import Appended, Origin
 from tests.server.log.driver import (
     DIRECTORY,
     Driver,
+    apply_retention,
     busy,
     check_invariants,
+    delete_records_before,
     flush,
     logs_in,
     oracle_of,
@@ -42,8 +44,8 @@ def scenario(driver: Driver) -> None:
         driver.leader_epoch += 1
         driver.log.roll(driver.now_ms)
         driver.files.settle()
-    driver.log.delete_records_before(driver.log.segments[1].base_offset, driver.now_ms)
-    driver.log.apply_retention(driver.now_ms, driver.log.log_end_offset)
+    delete_records_before(driver.log, driver.log.segments[1].base_offset, driver.now_ms)
+    apply_retention(driver.log, driver.now_ms, driver.log.log_end_offset)
     driver.files.settle()
     driver.stop()
 

@@ -14,7 +14,15 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.damage import was_written
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
-from tests.server.log.driver import DIRECTORY, NOW_MS, TOPIC_ID, Driver, flush, read_all
+from tests.server.log.driver import (
+    DIRECTORY,
+    NOW_MS,
+    TOPIC_ID,
+    Driver,
+    delete_records_before,
+    flush,
+    read_all,
+)
 from tests.server.storage.memory_files import MemoryFiles
 
 CONFIG = LogConfig(cleanup_policy=frozenset({"compact"}))
@@ -163,7 +171,7 @@ def test_a_log_starts_without_segments_that_retention_deleted() -> None:
     for _ in range(4):
         driver.plain(size=300)
         driver.log.roll(driver.now_ms)
-    driver.log.delete_records_before(2, driver.now_ms)
+    delete_records_before(driver.log, 2, driver.now_ms)
     driver.files.settle()
     driver.kill()
     assert [record.offset for record in read_all(driver.log)] == [2, 3]

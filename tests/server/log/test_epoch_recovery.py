@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_server.log.config import LogConfig
-from tests.server.log.driver import DIRECTORY, Driver, busy
+from tests.server.log.driver import DIRECTORY, Driver, busy, delete_records_before
 from tests.server.storage.memory_files import FileNode, MemoryFiles
 
 PATH = f"{DIRECTORY}/leader-epoch-checkpoint"
@@ -27,7 +27,7 @@ def test_s8_a_flipped_bit_changes_no_leader_epoch(log_start_offset: int) -> None
     than the metadata."""
     driver = busy()
     if log_start_offset:
-        driver.log.delete_records_before(log_start_offset, driver.now_ms)
+        delete_records_before(driver.log, log_start_offset, driver.now_ms)
     driver.files.settle()
     epochs = list(driver.log.leader_epochs)
     assert len(epochs) == 5 if log_start_offset == 0 else epochs[0].start_offset == log_start_offset

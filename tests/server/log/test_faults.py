@@ -16,6 +16,7 @@ from tests.server.log.driver import (
     NOW_MS,
     Driver,
     check_invariants,
+    delete_records_before,
     flush,
     producers_of,
     read_all,
@@ -315,7 +316,7 @@ def test_retention_frees_a_disk_that_refuses_all_writes() -> None:
         driver.plain(3)
         driver.log.roll(driver.now_ms)
     driver.files.capacity = 0
-    driver.log.delete_records_before(driver.log.log_end_offset - 1, driver.now_ms)
+    delete_records_before(driver.log, driver.log.log_end_offset - 1, driver.now_ms)
     assert len(driver.log.segments) < 3
     driver.files.capacity = None
     driver.log.try_again(driver.now_ms)

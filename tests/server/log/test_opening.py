@@ -15,6 +15,7 @@ from tests.server.log.driver import (
     Driver,
     busy,
     check_invariants,
+    delete_records_before,
     oracle_of,
     read_all,
     timestamps_of,
@@ -129,7 +130,7 @@ def test_an_empty_open_transaction_of_a_snapshot_blocks_readers() -> None:
     driver.send(1, 0, 1, transactional=True)
     driver.log.roll(driver.now_ms)
     driver.plain()
-    driver.log.delete_records_before(1, driver.now_ms)
+    delete_records_before(driver.log, 1, driver.now_ms)
     driver.restart()
     assert driver.log.log_start_offset == 1
     assert driver.log.first_unstable_offset(2) == 1

@@ -17,7 +17,7 @@ from oncelog_protocol.records.batch import read_header
 from oncelog_server.log.errors import AppendError
 from oncelog_server.log.producers import BATCHES_KEPT, ProducerEntry, Producers
 from oncelog_server.log.results import Origin
-from tests.server.log.driver import NOW_MS, Driver, batch, producers_of
+from tests.server.log.driver import NOW_MS, Driver, batch, delete_records_before, producers_of
 from tests.server.resident import resident_growth
 
 LAST_SEQUENCE = 2**31 - 1
@@ -221,7 +221,7 @@ def test_x9_a_producer_is_known_after_its_records_are_deleted(driver: Driver) ->
     driver.send(1, 0, 2)
     driver.log.roll(driver.now_ms)
     driver.plain()
-    driver.log.delete_records_before(2, driver.now_ms)
+    delete_records_before(driver.log, 2, driver.now_ms)
     for life in (lambda: None, driver.restart, driver.kill):
         life()
         assert driver.log.segments[0].base_offset == 2

@@ -15,7 +15,7 @@ from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.readable import STEP_BATCHES, count_readable
 from tests.examples import examples
 from tests.server.log.cleaner.compacting import Compacting
-from tests.server.log.driver import MANY, Driver
+from tests.server.log.driver import MANY, Driver, delete_records_before
 from tests.server.log.test_properties import STEPS, Model
 from tests.server.storage.memory_files import MemoryFiles
 
@@ -128,7 +128,7 @@ def test_the_count_takes_steps_and_retention_may_delete_segments_between_them() 
         driver.plain(2)
     steps = count_readable(driver.log, 0, driver.log.log_end_offset)
     next(steps)
-    driver.log.delete_records_before(driver.log.log_end_offset - 10, driver.now_ms)
+    delete_records_before(driver.log, driver.log.log_end_offset - 10, driver.now_ms)
     count, steps_left = at_once(steps)
     assert count <= 4 * STEP_BATCHES * 2
     assert steps_left >= 1

@@ -13,7 +13,15 @@ from oncelog_server.log.errors import OffsetOutOfRange
 from oncelog_server.log.scan import WALK_CHUNK
 from oncelog_server.settings.model import Settings
 from oncelog_server.settings.topics import topic_config
-from tests.server.log.driver import DIRECTORY, MANY, NOW_MS, Driver, batch, read_all
+from tests.server.log.driver import (
+    DIRECTORY,
+    MANY,
+    NOW_MS,
+    Driver,
+    batch,
+    delete_records_before,
+    read_all,
+)
 from tests.server.storage import memory_files
 from tests.server.storage.memory_files import MemoryFile
 
@@ -52,7 +60,7 @@ def test_a_read_has_at_most_max_bytes_unless_it_must_return_one_batch() -> None:
 def test_offsets_outside_of_the_log_are_refused(offset: int) -> None:
     driver = Driver(DEFAULT)
     driver.plain(5)
-    driver.log.delete_records_before(2, NOW_MS)
+    delete_records_before(driver.log, 2, NOW_MS)
     with pytest.raises(OffsetOutOfRange) as refused:
         driver.log.read(offset, 100, limit=MANY)
     assert (refused.value.log_start_offset, refused.value.log_end_offset) == (2, 5)

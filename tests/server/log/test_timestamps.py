@@ -8,7 +8,7 @@ from oncelog_protocol.records.batch import HEADER_SIZE
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.timestamps import STEP_BATCHES, STEP_RECORDS, Search
 from oncelog_server.slices import at_its_end
-from tests.server.log.driver import MANY, NOW_MS, Driver
+from tests.server.log.driver import MANY, NOW_MS, Driver, delete_records_before
 
 DEFAULT = LogConfig(file_delete_delay_ms=0)
 
@@ -41,7 +41,7 @@ def test_the_latest_timestamp_and_the_first_record_at_a_time_are_found() -> None
 def test_records_below_the_log_start_are_not_found_by_their_timestamp() -> None:
     driver = Driver(DEFAULT)
     driver.plain(4)
-    driver.log.delete_records_before(2, NOW_MS)
+    delete_records_before(driver.log, 2, NOW_MS)
     assert at_its_end(driver.log.offset_for_timestamp(NOW_MS, MANY)) == (NOW_MS + 2, 2, 0)
 
 
@@ -111,7 +111,7 @@ def test_a_search_in_a_segment_that_retention_has_removed_keeps_no_indexes_of_it
     first = driver.log.segments.from_offset(0)[0]
     search = driver.log.offset_for_timestamp(NOW_MS + 1, MANY)
     next(search)
-    driver.log.delete_records_before(40, NOW_MS)
+    delete_records_before(driver.log, 40, NOW_MS)
     assert driver.log.segments.from_offset(0)[0] is not first
     assert at_its_end(search) == (NOW_MS + 1, 1, 0)
     assert first not in driver.log.segments._indexed.values()

@@ -12,7 +12,14 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import split_batches
 from oncelog_server.log.errors import AppendError
 from oncelog_server.log.results import Origin
-from tests.server.log.driver import MANY, Driver, batch, check_invariants, oracle_of
+from tests.server.log.driver import (
+    MANY,
+    Driver,
+    batch,
+    check_invariants,
+    delete_records_before,
+    oracle_of,
+)
 
 
 def refused(append: Callable[[], object]) -> ErrorCode:
@@ -204,7 +211,7 @@ def test_l5_a_read_that_ends_in_an_aborted_transaction_lists_the_transaction(
 def test_l9_records_deleted_below_an_open_transaction_move_its_start(driver: Driver) -> None:
     driver.send(1, 0, 3, transactional=True)
     driver.plain(3)
-    driver.log.delete_records_before(5, driver.now_ms)
+    delete_records_before(driver.log, 5, driver.now_ms)
     assert unstable(driver) == 5
     driver.mark(1, committed=False)
     assert unstable(driver) is None

@@ -23,6 +23,7 @@ from tests.server.log.driver import (
     batch,
     busy,
     check_invariants,
+    delete_records_before,
     flush,
 )
 from tests.server.log.followers import (
@@ -91,7 +92,7 @@ def test_truncation_to_the_end_and_a_repeated_truncation_change_nothing() -> Non
 
 def test_a_log_is_not_truncated_below_its_start() -> None:
     follower = follow(BATCHES)
-    follower.log.delete_records_before(20, NOW_MS)
+    delete_records_before(follower.log, 20, NOW_MS)
     with pytest.raises(OffsetOutOfRange):
         follower.log.truncate_to(10, NOW_MS)
     assert follower.log.log_end_offset == CASES.log.log_end_offset

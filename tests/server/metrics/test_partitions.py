@@ -10,6 +10,7 @@ from oncelog_server.partition.registry import Partitions
 from oncelog_server.partition.views import PartitionViews
 from oncelog_server.topic_partition import TopicPartition
 from tests.harness.scraping import Scraped, scraped
+from tests.server.log.driver import delete_records_before
 from tests.server.partition import partitions as made
 from tests.server.storage.memory_files import MemoryFiles
 from tests.server.transaction.world import DATA, World, transactional_batch
@@ -184,7 +185,7 @@ def test_bytes_in_never_decrease_when_segments_are_rolled_and_deleted(world: Wor
         world.produce(producer, DATA[0], sequence)
         log.roll(world.wall())
         if sequence == 3:
-            log.delete_records_before(2, world.wall())
+            delete_records_before(log, 2, world.wall())
             assert log.log_start_offset == 2
         now = page_of(world).value(metrics.BYTES_IN.name, topic=topic)
         assert now > seen

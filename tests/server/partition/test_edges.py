@@ -7,6 +7,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.partition.appended_records import AppendedRecords
 from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition import Partition
+from oncelog_server.slices import at_its_end
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.partition.partitions import NAME, mark, partition, refusal, send
 
@@ -14,8 +15,8 @@ from tests.server.partition.partitions import NAME, mark, partition, refusal, se
 def test_records_can_be_deleted_up_to_the_high_watermark() -> None:
     replica = partition()
     replica.append(batch(3), now_ms=NOW_MS)
-    assert replica.delete_records_before(0, NOW_MS) == 0
-    assert replica.delete_records_before(3, NOW_MS) == 3
+    assert at_its_end(replica.delete_records_before(0, NOW_MS)) == 0
+    assert at_its_end(replica.delete_records_before(3, NOW_MS)) == 3
 
 
 def test_a_transaction_with_a_marker_below_the_high_watermark_is_forgotten_without_a_read() -> None:
@@ -60,8 +61,8 @@ def test_the_first_segment_offset_follows_deletions() -> None:
         found.append(batch(2), now_ms=NOW_MS)
     appended = AppendedRecords(found)
     assert appended.first_segment_offset == 0
-    found.delete_records_before(3, NOW_MS)
-    found.apply_retention(NOW_MS)
+    at_its_end(found.delete_records_before(3, NOW_MS))
+    at_its_end(found.apply_retention(NOW_MS))
     assert (found.log_start_offset, appended.first_segment_offset) == (3, 2)
 
 

@@ -9,6 +9,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch
 from oncelog_server.log.results import Origin
 from oncelog_server.partition.isolation import Isolation
+from oncelog_server.slices import at_its_end
 from oncelog_server.storage.files import StorageError
 from tests.server.log.driver import NOW_MS, batch, records
 from tests.server.partition.partitions import mark, partition, refusal, send
@@ -107,7 +108,7 @@ def test_L9_an_abort_after_its_records_are_deleted_moves_the_last_stable_offset(
     replica = partition()
     send(replica, 7, 0, 4)
     replica.append(batch(2), now_ms=NOW_MS)
-    assert replica.delete_records_before(5, NOW_MS) == 5
+    assert at_its_end(replica.delete_records_before(5, NOW_MS)) == 5
     assert replica.last_stable_offset == replica.log_start_offset == 5
     mark(replica, 7, committed=False)
     assert replica.last_stable_offset == replica.high_watermark == 7
@@ -119,7 +120,7 @@ def test_delete_records_refuses_a_negative_offset_and_one_above_the_high_waterma
 ) -> None:
     replica = partition()
     replica.append(batch(3), now_ms=NOW_MS)
-    code = refusal(lambda: replica.delete_records_before(offset, NOW_MS))
+    code = refusal(lambda: at_its_end(replica.delete_records_before(offset, NOW_MS)))
     assert code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -130,7 +131,7 @@ def test_a_read_at_an_offset_outside_of_the_log_is_refused(
 ) -> None:
     replica = partition()
     replica.append(batch(3), now_ms=NOW_MS)
-    replica.delete_records_before(2, NOW_MS)
+    at_its_end(replica.delete_records_before(2, NOW_MS))
     code = refusal(lambda: replica.read(offset, MANY, isolation, at_least_one=True))
     assert code is ErrorCode.OFFSET_OUT_OF_RANGE
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.partition.readable_views import ReadableViews
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.slices import at_its_end
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.views.partitions import ReadableView
 from tests.server.log.driver import NOW_MS, batch
@@ -21,7 +22,7 @@ def test_a_leader_has_a_view_with_its_current_bounds_and_a_follower_has_none() -
     partitions.add(found)
     views = ReadableViews(partitions)
     found.append(batch(4), now_ms=NOW_MS)
-    found.delete_records_before(1, NOW_MS)
+    at_its_end(found.delete_records_before(1, NOW_MS))
     send(found, 7, 0)
     expected = ReadableView(NAME, bytes(16), True, 1, 4, 5)
     before = views.view(NAME)

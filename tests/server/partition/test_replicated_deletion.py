@@ -11,6 +11,7 @@ from oncelog_server.partition.replicated_deletion import (
     DeletionOutcome,
     ReplicatedDeletion,
 )
+from oncelog_server.slices import at_its_end
 from tests.server.log.driver import NOW_MS
 from tests.server.manual_timers import ManualTimers
 from tests.server.partition.partitions import partition, send
@@ -36,7 +37,7 @@ class World:
 
     def delete(self, *offsets: int) -> ReplicatedDeletion:
         for offset in offsets:
-            self.led.delete_records_before(offset, NOW_MS)
+            at_its_end(self.led.delete_records_before(offset, NOW_MS))
         deletions = [Deletion(self.led, offset) for offset in offsets]
         return ReplicatedDeletion(deletions, self.alive.__contains__, TIMEOUT_MS, self.timers)
 
@@ -65,7 +66,7 @@ def test_a_follower_on_a_dead_broker_does_not_count() -> None:
 
 def test_records_that_all_replicas_have_deleted_are_no_reason_to_wait() -> None:
     world = World()
-    world.led.delete_records_before(6, NOW_MS)
+    at_its_end(world.led.delete_records_before(6, NOW_MS))
     world.fetched(1, 6)
     world.fetched(2, 5)
     assert world.delete(3).answer.value == [DeletionOutcome(5, ErrorCode.NONE)]

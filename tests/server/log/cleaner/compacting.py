@@ -23,7 +23,7 @@ from oncelog_server.log.cleaner.replacement import Replacement
 from oncelog_server.log.config import COMPACT, LogConfig
 from oncelog_server.log.results import Appended
 from oncelog_server.storage.files import StorageError
-from tests.server.log.driver import DIRECTORY, MANY, NOW_MS, Driver
+from tests.server.log.driver import DIRECTORY, MANY, NOW_MS, Driver, apply_retention
 
 COMPACTED = LogConfig(
     segment_bytes=600,
@@ -106,7 +106,7 @@ class Compacting(Driver):
                         raise error
             elif isinstance(event, CleanerStats):
                 self.cleaned_to = event.end_offset
-                self.log.apply_retention(self.now_ms, self.log.log_end_offset)
+                apply_retention(self.log, self.now_ms, self.log.log_end_offset)
                 self.files.settle()
                 return event
         raise AssertionError("the pass does not end")

@@ -20,7 +20,13 @@ from tests.server.log.cleaner.compacting import (
     producers_by_scan,
     read_committed,
 )
-from tests.server.log.driver import DIRECTORY, flush, producers_of
+from tests.server.log.driver import (
+    DIRECTORY,
+    apply_retention,
+    delete_records_before,
+    flush,
+    producers_of,
+)
 from tests.server.log.test_damage import open_again
 from tests.server.log.test_refused_files import Full
 from tests.server.storage.memory_files import FileNode, Stopped
@@ -245,7 +251,7 @@ def test_d6_a_swap_that_could_not_be_undone_is_undone_when_there_is_space(
         log = driver.log
         halves += log.failure is not None
         with suppress(StorageError):
-            log.apply_retention(driver.now_ms + 1, log.log_end_offset)
+            apply_retention(log, driver.now_ms + 1, log.log_end_offset)
         driver.files.settle()
         assert there(driver) == expected
         if log.failure is not None:
@@ -311,7 +317,7 @@ def test_d6_retention_refused_halfway_leaves_no_path_without_a_file(
         before = first.log.read(0, first.size)
         refused_names = refuse_renames(driver, nth, times)
         try:
-            driver.log.delete_records_before(driver.log.segments[2].base_offset, driver.now_ms)
+            delete_records_before(driver.log, driver.log.segments[2].base_offset, driver.now_ms)
         except StorageError:
             assert refused_names
         for segment in driver.log.segments:
@@ -319,9 +325,9 @@ def test_d6_retention_refused_halfway_leaves_no_path_without_a_file(
         if first in driver.log.segments:
             assert first.log.read(0, first.size) == before
         driver.files.rename = rename  # type: ignore[method-assign]  # no fault
-        driver.log.apply_retention(driver.now_ms, driver.log.log_end_offset)
+        apply_retention(driver.log, driver.now_ms, driver.log.log_end_offset)
         assert first not in driver.log.segments
-        driver.log.apply_retention(driver.now_ms + 1, driver.log.log_end_offset)
+        apply_retention(driver.log, driver.now_ms + 1, driver.log.log_end_offset)
         driver.files.settle()
         assert not [name for name in driver.files.list(DIRECTORY) if name.endswith(".deleted")]
         assert there(driver).items() <= expected.items()
@@ -341,15 +347,15 @@ def test_d6_files_deleted_by_a_pass_stay_while_a_segment_is_read_by_their_name()
     rename = driver.files.rename
     refused_names = refuse_renames(driver, 2, 1_000)
     with pytest.raises(StorageError):
-        log.delete_records_before(log.segments[1].base_offset, driver.now_ms)
+        delete_records_before(log, log.segments[1].base_offset, driver.now_ms)
     with pytest.raises(StorageError):
-        log.apply_retention(driver.now_ms + 2_000, log.log_end_offset)
+        apply_retention(log, driver.now_ms + 2_000, log.log_end_offset)
     driver.files.settle()
     assert refused_names
     assert first.log.read(0, first.size) == before
     driver.files.rename = rename  # type: ignore[method-assign]  # no fault
     for later_ms in (3_000, 5_000):
-        log.apply_retention(driver.now_ms + later_ms, log.log_end_offset)
+        apply_retention(log, driver.now_ms + later_ms, log.log_end_offset)
         driver.files.settle()
     assert first not in log.segments
     assert not [name for name in driver.files.list(DIRECTORY) if name.endswith(".deleted")]
