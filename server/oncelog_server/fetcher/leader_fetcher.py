@@ -32,6 +32,7 @@ from oncelog_server.fetcher.errors import PASSING, SESSION_ERRORS, Reaction, rea
 from oncelog_server.fetcher.followed import UNKNOWN, Followed, Phase
 from oncelog_server.fetcher.session import FollowerSession, PartitionKey
 from oncelog_server.log.errors import CorruptLog, UnexpectedBatch
+from oncelog_server.log.replay import ProducersAt
 from oncelog_server.partition.follower_log import Cut, FollowerLog
 from oncelog_server.partition.partition import Partition
 from oncelog_server.quotas.replication import ReplicationQuota
@@ -213,6 +214,10 @@ class LeaderFetcher:
         self._leave_phase(followed)
         followed.phase, followed.cut = Phase.CUTTING, cut
         self._cutting[followed.key] = followed
+        try:
+            followed.log.find_cut(cut)
+        except (StorageError, CorruptLog) as error:
+            self._cut_failed(followed, error)
 
     def _notice(self, event: str, followed: Followed, reason: object) -> None:
         name = followed.log.partition.topic_partition
@@ -453,7 +458,7 @@ class LeaderFetcher:
 
     def prepare_cuts(self) -> bool:
         """Lower the recovery points of the logs that will be cut. Return True if they must be on
-        disk before `make_cuts`."""
+        disk before `make_cuts`. No log is read, because `_cut_at` has found the places."""
         must_wait = False
         for followed in list(self._cutting.values()):
             assert followed.cut is not None
@@ -464,27 +469,44 @@ class LeaderFetcher:
         return must_wait
 
     def make_cuts(self) -> Steps[None]:
-        """Cut the logs, and fetch from their new ends."""
+        """Cut the logs, and fetch from their new ends. The producers of a log are computed in steps
+        before its cut."""
         for followed in list(self._cutting.values()):
+            before = yield from self._producers_before(followed)
             if self._cutting.get(followed.key) is not followed:
                 continue
-            cut = followed.cut
-            assert cut is not None
-            if cut.offset < followed.log.partition.high_watermark:
-                self._notice(
-                    "committed records dropped",
-                    followed,
-                    f"cut at {cut.offset}, high watermark {followed.log.partition.high_watermark}",
-                )
-            try:
-                followed.log.cut(cut, self._wall_ms())
-                followed.follow_leader(self._wall_ms())
-            except (StorageError, CorruptLog, CorruptRecords, UnexpectedBatch) as error:
-                self._cut_failed(followed, error)
-            else:
-                self._leave_phase(followed)
-                self._want(followed)
+            self._make_cut(followed, before)
             yield
+
+    def _producers_before(self, followed: Followed) -> Steps[ProducersAt | None]:
+        cut = followed.cut
+        assert cut is not None
+        if followed.key not in self._cutting:
+            return None
+        try:
+            return (yield from followed.log.producers_before(cut, self._wall_ms()))
+        except (StorageError, CorruptLog) as error:
+            if self._is_current(followed):
+                self._cut_failed(followed, error)
+            return None
+
+    def _make_cut(self, followed: Followed, before: ProducersAt | None) -> None:
+        cut = followed.cut
+        assert cut is not None
+        if cut.offset < followed.log.partition.high_watermark:
+            self._notice(
+                "committed records dropped",
+                followed,
+                f"cut at {cut.offset}, high watermark {followed.log.partition.high_watermark}",
+            )
+        try:
+            followed.log.cut(cut, self._wall_ms(), before)
+            followed.follow_leader(self._wall_ms())
+        except (StorageError, CorruptLog, CorruptRecords, UnexpectedBatch) as error:
+            self._cut_failed(followed, error)
+        else:
+            self._leave_phase(followed)
+            self._want(followed)
 
     def delay_cuts(self) -> None:
         """Fetch these partitions again later, because the checkpoint could not be written."""

@@ -21,13 +21,14 @@ from oncelog_server.log.opening import load
 from oncelog_server.log.reading import LogReader
 from oncelog_server.log.record_rules import decompressed_limit
 from oncelog_server.log.refusals import Refusals
-from oncelog_server.log.replay import apply_batch, rebuild
+from oncelog_server.log.replay import ProducersAt, apply_batch, producers_at
 from oncelog_server.log.replicated import MAX_EPOCH, Batches, check_replicated
 from oncelog_server.log.results import CLIENT, NO_TIMESTAMP, Appended, Flush, LogRead, Origin
 from oncelog_server.log.segments import LogSegments
 from oncelog_server.log.timestamps import Search, Timestamps
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.log.validation import BatchRules, PreparedBatch
+from oncelog_server.slices import Steps, at_its_end
 from oncelog_server.storage.files import File, Files, StorageError
 from oncelog_server.storage.layout import SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX
 
@@ -438,12 +439,27 @@ class PartitionLog:
         self.recovery_point = min(self.recovery_point, end_offset)
         self.clean_part.lower(end_offset)
 
-    def truncate_to(self, offset: int, now_ms: int) -> None:
+    def find_cut(self, offset: int) -> None:
+        """Find the place of a later `truncate_to(offset)`, which then reads nothing to find it.
+        Raises StorageError and CorruptLog."""
+        if offset < self.log_end_offset:
+            self.segments.cut_at(offset)
+
+    def producers_before(self, offset: int, now_ms: int) -> Steps[ProducersAt | None]:
+        """Return the producers' state for a later `truncate_to(offset)`, None if no batch will be
+        dropped. Yield after each step. Raises StorageError and CorruptLog."""
+        if offset >= self.log_end_offset:
+            return None
+        end_offset = self.segments.cut_at(offset).end_offset
+        steps = producers_at(self.producers, self.segments, self.snapshots, end_offset, now_ms)
+        return (yield from steps)
+
+    def truncate_to(self, offset: int, now_ms: int, before: ProducersAt | None = None) -> None:
         """Drop every batch with a record at or above `offset`, in a follower's log that differs
-        from the leader's (KIP-101). Call `lower_recovery_point` first. Raises OffsetOutOfRange if
-        the log would end below its start. Raises StorageError and CorruptLog. After the error
-        either nothing is dropped, or `failure` is set, and some batches may be missing after a
-        restart."""
+        from the leader's (KIP-101). Call `lower_recovery_point` first. `before`: the result of
+        `producers_before`. Raises OffsetOutOfRange if the log would end below its start. Raises
+        StorageError and CorruptLog. After the error either nothing is dropped, or `failure` is set,
+        and some batches may be missing after a restart."""
         end_before = self.log_end_offset
         if offset >= end_before:
             return
@@ -453,6 +469,9 @@ class PartitionLog:
         cut = segments.cut_at(offset)
         if cut.end_offset < self.log_start_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, end_before)
+        if before is None or before.end_offset != cut.end_offset:
+            before = at_its_end(self.producers_before(offset, now_ms))
+            assert before is not None
         self.clean_part.begin_cut(cut.end_offset)
         refusals.write_owed()
         # First remove the snapshots of the dropped batches, because a start would trust them.
@@ -463,10 +482,10 @@ class PartitionLog:
         self._closed_at = -1
         try:
             segments.truncate(cut, self.config.index_interval_bytes)
-            rebuild(self.producers, segments, self.snapshots, now_ms)
         except (StorageError, CorruptLog) as error:
             refusals.fail(StorageError("truncate", self.directory, str(error)))
             raise
+        self.producers.rewind(*before)
         self.reader.forget_limit()
         self.opened_at_offset -= end_before - cut.end_offset
         self._epoch_file.end_at(cut.end_offset)

@@ -48,6 +48,11 @@ class OffsetIndex:
         slot = bisect_left(self._positions, position)
         return self._offsets[slot] if slot < len(self._offsets) else None
 
+    def truncate_from(self, position: int) -> None:
+        """Remove the entries at or after `position`."""
+        slot = bisect_left(self._positions, position)
+        del self._offsets[slot:], self._positions[slot:]
+
     def last(self) -> tuple[int, int] | None:
         if not self._offsets:
             return None

@@ -337,6 +337,21 @@ class Producers:
         self._ongoing.clear()
         self.decided.clear()
 
+    def may_change_from(self, offset: int) -> bool:
+        """Return False if no batch or marker at or after `offset` has changed the state. The
+        offsets of markers are unknown, so the result is True with a marker at any offset."""
+        return any(entry.last_offset >= offset or entry.coordinator_epoch != NONE for entry in self)
+
+    def rewind(self, end_offset: int, earlier: Producers | None) -> None:
+        """Take the state `earlier` of `end_offset`. Keep the current state if `earlier` is None. A
+        snapshot does not have the transactions with markers before the snapshot. These markers may
+        still be at or above the high watermark, so the entries of `decided` are kept."""
+        kept = {first: last for first, last in self.decided.items() if last < end_offset}
+        if earlier is not None:
+            self._entries, self._ongoing = earlier._entries, earlier._ongoing
+            kept = earlier.decided | kept
+        self.decided = kept
+
     # Expiry and visibility.
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:

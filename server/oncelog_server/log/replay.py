@@ -1,5 +1,5 @@
 """Rebuilds the state of producers from a snapshot and the batches after the snapshot (Kafka's
-rebuildProducerState)."""
+rebuildProducerState). A replay on the event loop is done in steps."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from oncelog_server.log.producers import Producers
 from oncelog_server.log.scan import SCAN_CHUNK
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.txn_index import AbortedTransaction
+from oncelog_server.slices import Steps, at_its_end
 
 _MARKER_BYTES: Final = 1 << 16
+# Number of batches, and of bytes of the log, in one step of a replay. A step takes about 1 ms.
+STEP_BATCHES: Final = 256
+STEP_BYTES: Final = 4 << 20
 
 
 def replay(
@@ -26,18 +30,36 @@ def replay(
     now_ms: int,
     rows: list[AbortedTransaction] | None = None,
 ) -> int:
-    """Update `producers` with the batches from `from_offset` to the end of the segment. Only
-    headers and markers are read. Return the number of batches. `rows` gets the transactions that
-    were aborted in this range. Raises CorruptLog."""
+    """Make the replay of `replaying` at once."""
+    return at_its_end(replaying(producers, segment, from_offset, now_ms, rows=rows))
+
+
+def replaying(
+    producers: Producers,
+    segment: Segment,
+    from_offset: int,
+    now_ms: int,
+    *,
+    end_offset: int | None = None,
+    rows: list[AbortedTransaction] | None = None,
+) -> Steps[int]:
+    """Update `producers` with the batches from `from_offset` to `end_offset`, or to the end of the
+    segment. Only headers and markers are read. Yield after each step. Return the number of batches.
+    `rows` gets the transactions that were aborted in this range. Raises CorruptLog."""
     with segment.borrowed_indexes():
         scan = segment.walk_from(max(from_offset, segment.base_offset), SCAN_CHUNK)
-    batches = 0
+    batches, step_end = 0, scan.position + STEP_BYTES
     for position, header in scan:
+        if end_offset is not None and header.base_offset >= end_offset:
+            return batches
         if header.base_offset >= from_offset:
             batches += 1
             row = apply_batch(producers, segment.base_offset, position, header, scan.batch, now_ms)
             if row is not None and rows is not None:
                 rows.append(row)
+            if not batches % STEP_BATCHES or position >= step_end:
+                step_end = position + STEP_BYTES
+                yield
     if scan.problem is not None:
         raise CorruptLog(segment.log.path, scan.position, scan.problem)
     return batches
@@ -61,18 +83,55 @@ def rebuild(
     # still be at or above the high watermark, so the entries of `producers.decided` are kept.
     decided = {begin: last for begin, last in producers.decided.items() if last < end}
     producers.clear()
-    found = snapshots.newest(first, end, now_ms)
-    replay_from = first
-    if found is not None:
-        replay_from, entries = found
-        producers.load(entries)
+    snapshot_offset = _load_newest(producers, segments, snapshots, end, now_ms)
+    replay_from = first if snapshot_offset is None else snapshot_offset
     batches = sum(
         replay(producers, segment, replay_from, now_ms)
         for segment in segments
         if segment.end_offset > replay_from
     )
     producers.decided.update(decided)
-    return Rebuilt(None if found is None else replay_from, batches)
+    return Rebuilt(snapshot_offset, batches)
+
+
+def _load_newest(
+    producers: Producers, segments: Sequence[Segment], snapshots: Snapshots, last: int, now_ms: int
+) -> int | None:
+    """Load the newest snapshot of the log at or below the offset `last`. Return its offset, None
+    without a snapshot."""
+    found = snapshots.newest(segments[0].base_offset, last, now_ms)
+    if found is None:
+        return None
+    producers.load(found[1])
+    return found[0]
+
+
+class ProducersAt(NamedTuple):
+    """The state of the producers at `end_offset`. `producers` is None if the current state is also
+    the state at `end_offset`."""
+
+    end_offset: int
+    producers: Producers | None
+
+
+def producers_at(
+    producers: Producers,
+    segments: Sequence[Segment],
+    snapshots: Snapshots,
+    end_offset: int,
+    now_ms: int,
+) -> Steps[ProducersAt]:
+    """Return the state that `producers` had at `end_offset`, where the log will be cut. Yield after
+    each step. The batches below `end_offset` may not change meanwhile. Nothing is read if no
+    producer has a batch or a marker after `end_offset`. Raises StorageError and CorruptLog."""
+    if not producers.may_change_from(end_offset):
+        return ProducersAt(end_offset, None)
+    earlier = Producers()
+    replay_from = _load_newest(earlier, segments, snapshots, end_offset, now_ms) or 0
+    for segment in list(segments):
+        if segment.base_offset < end_offset and segment.end_offset > replay_from:
+            yield from replaying(earlier, segment, replay_from, now_ms, end_offset=end_offset)
+    return ProducersAt(end_offset, earlier)
 
 
 def decided_from(
@@ -84,11 +143,7 @@ def decided_from(
     if not any(_has_marker(segment, offset) for segment in segments):
         return {}
     producers = Producers()
-    replay_from = segments[0].base_offset
-    found = snapshots.newest(replay_from, offset, now_ms)
-    if found is not None:
-        replay_from, entries = found
-        producers.load(entries)
+    replay_from = _load_newest(producers, segments, snapshots, offset, now_ms) or 0
     for segment in segments:
         if segment.end_offset > replay_from:
             replay(producers, segment, replay_from, now_ms)
@@ -110,11 +165,7 @@ def aborted_rows(
     """Return the txnindex rows of the segment at `base_offset`. The rows come from the newest
     snapshot at or below this offset, and from the log after that snapshot. Raises CorruptLog."""
     producers = Producers()
-    replay_from = segments[0].base_offset
-    found = snapshots.newest(replay_from, base_offset, 0)
-    if found is not None:
-        replay_from, entries = found
-        producers.load(entries)
+    replay_from = _load_newest(producers, segments, snapshots, base_offset, 0) or 0
     rows: list[AbortedTransaction] = []
     for segment in segments:
         if segment.base_offset > base_offset:

@@ -452,14 +452,34 @@ class Segment:
         with suppress(StorageError):  # a later start rebuilds the files
             self.write_indexes(may_be_left_out=True)
 
-    def reindex(self, interval: int) -> None:
-        """Add all batches to the indexes again, because the segment becomes the active segment
-        again. Raises StorageError and CorruptLog."""
-        self.start_indexes()
-        scan = Scan(self.log, next_offset=self.base_offset)
-        for position, header in scan:
-            self.note_header(position, header, interval)
+    def truncate(self, position: int, interval: int) -> None:
+        """Keep the first `position` bytes. The segment is or becomes the active segment, with its
+        indexes in memory (LogSegment.truncateTo). Only the batches after the last index entry that
+        stays are read. Raises StorageError and CorruptLog."""
+        self.offset_index()
+        self.time_index()  # before the cut, because an index is checked against the whole file
+        if position < self.size:
+            self.log.truncate(position)
+        if not position:
+            self.start_indexes()
+            return
+        offsets, times = self._offset_index, self._time_index
+        assert offsets is not None
+        assert times is not None
+        offsets.truncate_from(position)
+        relative_offset, self._entry_position = offsets.last() or (-1, 0)
+        # A later entry has the timestamp of a batch that the walk reads.
+        times.truncate_after(relative_offset)
+        self._index_bytes = _UNMEASURED
+        self._recent_offsets.clear()
+        self._recent_positions.clear()
+        self.max_timestamp, latest = times.last() or (NO_TIMESTAMP, 0)
+        self.max_timestamp_offset = self.base_offset + latest
+        scan = self._scan_at(self._entry_position, WALK_CHUNK)
+        for start, header in scan:
+            self.note_header(start, header, interval)
         self._raise_if_corrupt(scan)
+        self.first_batch_timestamp()
 
     def note_header(self, position: int, header: BatchHeader, interval: int = 4096) -> None:
         self.note(position, header.base_offset, header.last_offset, header.max_timestamp, interval)

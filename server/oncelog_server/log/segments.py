@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, overload
 from oncelog_server.log.aborted import AbortedTransactions
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.results import Flush
-from oncelog_server.log.scan import Scan
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.storage.files import File, Files
@@ -35,13 +34,21 @@ class Cut(NamedTuple):
     end_offset: int
 
 
+class _FoundCut(NamedTuple):
+    """The cut at `offset` of a log that ends at `end_offset`."""
+
+    offset: int
+    end_offset: int
+    cut: Cut
+
+
 class LogSegments(Sequence[Segment]):
     """The segments of a log in the order of their offsets. There is at least one segment. `aborted`
     has the txnindexes of the segments."""
 
-    __slots__ = ("_closed_bytes", "_directory", "_files", "_indexed", "_opened_at_bytes",
-                 "_ordered", "_replaced", "_rolled_bytes", "_truncations", "_unsynced", "aborted",
-                 "active", "deleted")  # fmt: skip
+    __slots__ = ("_closed_bytes", "_directory", "_files", "_found_cut", "_indexed",
+                 "_opened_at_bytes", "_ordered", "_replaced", "_rolled_bytes", "_truncations",
+                 "_unsynced", "aborted", "active", "deleted")  # fmt: skip
 
     def __init__(
         self, files: Files, directory: str, segments: list[Segment], aborted: AbortedTransactions,
@@ -60,6 +67,8 @@ class LogSegments(Sequence[Segment]):
         self._rolled_bytes = 0
         self._unsynced = list(unsynced)
         self._truncations = 0
+        # The result of the last `cut_at`, which the truncation asks for again.
+        self._found_cut: _FoundCut | None = None
         # Segments with indexes in memory, by base offset. The most recently used segment is at the
         # end.
         self._indexed: dict[int, Segment] = {}
@@ -185,12 +194,22 @@ class LogSegments(Sequence[Segment]):
 
     def cut_at(self, offset: int) -> Cut:
         """Return the place of a cut at `offset`. The cut leaves no batch with a record at or above
-        `offset`, and no empty segment except the first. Raises StorageError and CorruptLog."""
+        `offset`, and no empty segment except the first. The walk begins at an index entry. A
+        repeated call reads nothing while the log does not change. Raises StorageError and
+        CorruptLog."""
+        log_end_offset, known = self.active.end_offset, self._found_cut
+        if known is not None and known[:2] == (offset, log_end_offset):
+            segment, ordered = known.cut.segment, self._ordered
+            slot = bisect_right(ordered, segment.base_offset, key=_base_offset) - 1
+            if slot >= 0 and ordered[slot] is segment:
+                return known.cut
         for segment in reversed(self._ordered):
             if segment.base_offset >= offset and segment is not self._ordered[0]:
                 continue
+            self.keep_indexes(segment)
             position, end_offset = 0, segment.base_offset
-            scan = Scan(segment.log, next_offset=segment.base_offset)
+            # The cut keeps the batch with this offset.
+            scan = segment.walk_from(offset - 1)
             for start, header in scan:
                 if header.last_offset >= offset:
                     break
@@ -199,7 +218,9 @@ class LogSegments(Sequence[Segment]):
                 raise CorruptLog(segment.log.path, scan.position, scan.problem)
             if position:
                 break
-        return Cut(segment, position, end_offset)
+        cut = Cut(segment, position, end_offset)
+        self._found_cut = _FoundCut(offset, log_end_offset, cut)
+        return cut
 
     def truncate(self, cut: Cut, interval: int) -> None:
         """Cut the log. `interval`: `index.interval.bytes`. The last segment is removed first, so
@@ -215,12 +236,12 @@ class LogSegments(Sequence[Segment]):
         gone = self._ordered[slot + 1 :]
         for later in reversed(gone):
             self._files.remove(later.mark_deleted())
-        if cut.position < segment.size:
-            segment.log.truncate(cut.position)
+        segment.truncate(cut.position, interval)
         # The next sync includes the directory. Otherwise a power failure might restore a removed
         # segment, and a start would then cut off batches that were appended later.
         segment.log.renamed(segment.log.path)
         self._truncations += 1
+        self._found_cut = None
         if gone:
             self._exchange(gone, [])
         self.active = segment
@@ -229,7 +250,6 @@ class LogSegments(Sequence[Segment]):
         self._rolled_bytes += appended_bytes - self.appended_bytes
         own = {segment.log.path, *map(segment.path, SEGMENT_SUFFIXES)}
         self._unsynced = [file for file in self._unsynced if file.path not in own]
-        segment.reindex(interval)
         self.aborted.start(segment.base_offset)
         for row in rows:
             self.aborted.append(segment.base_offset, row)
@@ -247,6 +267,7 @@ class LogSegments(Sequence[Segment]):
         # The next sync includes the directory, as after `truncate`.
         new.log.renamed(new.log.path)
         self._truncations += 1
+        self._found_cut = None
         self._exchange(gone, [new])
         self.active = new
         self._closed_bytes = 0

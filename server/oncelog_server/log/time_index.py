@@ -43,6 +43,11 @@ class TimeIndex:
             return None
         return self._timestamps[slot], self._offsets[slot]
 
+    def truncate_after(self, relative_offset: int) -> None:
+        """Remove the entries above `relative_offset`."""
+        slot = bisect_right(self._offsets, relative_offset)
+        del self._timestamps[slot:], self._offsets[slot:]
+
     def last(self) -> tuple[int, int] | None:
         if not self._timestamps:
             return None

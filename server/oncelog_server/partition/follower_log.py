@@ -8,8 +8,10 @@ from typing import Final, NamedTuple
 from oncelog_protocol.records.batch import HEADER_SIZE, read_header, split_batches
 from oncelog_server.log.deletion import delete_records_before
 from oncelog_server.log.errors import OffsetOutOfRange
+from oncelog_server.log.replay import ProducersAt
 from oncelog_server.log.replicated import Batches
 from oncelog_server.partition.partition import Partition
+from oncelog_server.slices import Steps
 
 NO_EPOCH: Final = -1
 
@@ -121,15 +123,29 @@ class FollowerLog:
         log.lower_recovery_point(cut.offset, restarts=self._restarts(cut))
         return (log.recovery_point, log.clean_part.end_offset) != before
 
-    def cut(self, cut: Cut, now_ms: int) -> None:
-        """Make the cut. Raises StorageError, CorruptLog and, for `cut.records`, CorruptRecords and
+    def find_cut(self, cut: Cut) -> None:
+        """Find the place of the cut, so that `lower_recovery_point` and `cut` need not read the log
+        to find it. Raises StorageError and CorruptLog."""
+        if not self._restarts(cut):
+            self.partition._log.find_cut(cut.offset)
+
+    def producers_before(self, cut: Cut, now_ms: int) -> Steps[ProducersAt | None]:
+        """Return the producers' state for `cut`. Yield after each step. Raises StorageError and
+        CorruptLog."""
+        if self._restarts(cut):
+            return None
+        return (yield from self.partition._log.producers_before(cut.offset, now_ms))
+
+    def cut(self, cut: Cut, now_ms: int, before: ProducersAt | None = None) -> None:
+        """Make the cut. `before`: the result of `producers_before`, which is otherwise computed
+        now. Raises StorageError, CorruptLog and, for `cut.records`, CorruptRecords and
         UnexpectedBatch."""
         log = self.partition._log
         try:
             if self._restarts(cut):
                 log.restart_at(cut.offset, now_ms)
             else:
-                log.truncate_to(cut.offset, now_ms)
+                log.truncate_to(cut.offset, now_ms, before)
         except OffsetOutOfRange:
             # The batch with the log's start also has records above the cut. So the cut drops this
             # batch, and no batch is left.

@@ -16,6 +16,7 @@ from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.log.refusals import Refusals
 from oncelog_server.log.replicated import MAX_EPOCH
 from oncelog_server.log.results import Appended, Flush
+from oncelog_server.slices import Steps
 
 
 class Batch(NamedTuple):
@@ -149,7 +150,14 @@ class LogModel:
     def lower_recovery_point(self, offset: int, *, restarts: bool = False) -> None:
         self.recovery_point = min(self.recovery_point, 0 if restarts else offset)
 
-    def truncate_to(self, offset: int, now_ms: int) -> None:
+    def find_cut(self, offset: int) -> None:
+        """Find nothing, because a batch of the model has one record."""
+
+    def producers_before(self, offset: int, now_ms: int) -> Steps[None]:
+        """Return None, because the model has no producers."""
+        yield from ()
+
+    def truncate_to(self, offset: int, now_ms: int, before: None = None) -> None:
         if offset < len(self.batches):
             self.batches = self.batches[:offset]
             self.recovery_point = min(self.recovery_point, offset)

@@ -3,6 +3,7 @@ longer."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -13,6 +14,7 @@ from oncelog_protocol.records.batch import patch_offsets, read_header
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import OffsetOutOfRange
 from oncelog_server.log.log import PartitionLog
+from oncelog_server.slices import at_its_end
 from oncelog_server.storage.files import StorageError
 from tests.server.log.driver import (
     DIRECTORY,
@@ -37,7 +39,7 @@ from tests.server.log.followers import (
     state,
 )
 from tests.server.log.test_refused_files import Full
-from tests.server.storage.memory_files import MemoryFiles
+from tests.server.storage.memory_files import MemoryFiles, bytes_read
 
 
 def truncate(driver: Driver, offset: int) -> None:
@@ -273,6 +275,60 @@ def test_a_truncated_log_has_the_same_state_after_a_restart(offset: int) -> None
     follower.restart()
     assert state(follower.log) == before
     check_invariants(follower.log, follower.files)
+
+
+BATCH_BYTES = 16 << 10
+LARGE = LogConfig(segment_bytes=32 << 20, file_delete_delay_ms=0)
+
+
+def large(producer_id: int = -1) -> Driver:
+    """Return a log of 64 MiB in two segments."""
+    driver = Driver(LARGE)
+    for sequence in range((64 << 20) // BATCH_BYTES):
+        driver.plain(
+            size=BATCH_BYTES - 100, producer_id=producer_id,
+            producer_epoch=min(producer_id, 0), base_sequence=sequence if producer_id >= 0 else -1,
+        )  # fmt: skip
+    assert len(driver.log.segments) >= 2
+    return driver
+
+
+@pytest.mark.parametrize("share", [0.98, 0.3], ids=["the last segment", "an earlier segment"])
+def test_a_cut_reads_only_the_bytes_behind_an_index_entry(share: float) -> None:
+    driver = large()
+    offset = int(driver.log.log_end_offset * share)
+    with bytes_read() as read:
+        truncate(driver, offset)
+    assert sum(read) < 64 << 10
+    assert driver.log.log_end_offset == offset
+    check_invariants(driver.log, driver.files)
+
+
+def test_the_producers_before_a_cut_are_read_in_steps() -> None:
+    driver = large(producer_id=7)
+    log = driver.log
+    offset = log.log_end_offset - 1
+    with bytes_read() as read:
+        steps = log.producers_before(offset, NOW_MS)
+        counts = [sum(read) for _ in iter(lambda: next(steps, steps), steps)]
+    assert len(counts) > 3
+    assert max(after - before for before, after in pairwise([0, *counts])) <= 6 << 20
+    before = at_its_end(log.producers_before(offset, NOW_MS))
+    with bytes_read() as read:
+        log.truncate_to(offset, NOW_MS, before)
+    assert sum(read) < 64 << 10
+    check_invariants(log, driver.files)
+
+
+def test_a_producer_without_a_dropped_batch_is_not_read_again() -> None:
+    driver = large()
+    driver.send(7, 0)
+    end_offset = driver.log.log_end_offset
+    driver.plain()
+    with bytes_read() as read:
+        truncate(driver, end_offset)
+    assert sum(read) < 64 << 10
+    check_invariants(driver.log, driver.files)
 
 
 def test_the_recovery_point_moves_down_with_the_log() -> None:

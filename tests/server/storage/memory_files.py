@@ -6,7 +6,8 @@ returns the disk that a new process finds, `after_power_loss` the disk without t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
@@ -103,6 +104,24 @@ class MemoryFile:
 
     def renamed(self, path: str) -> None:
         self.path = path
+
+
+@contextmanager
+def bytes_read() -> Iterator[list[int]]:
+    """Yield a list that gets the number of bytes of each read of any file."""
+    read = MemoryFile.read
+    counts: list[int] = []
+
+    def counted(self: MemoryFile, position: int, size: int) -> bytes:
+        data = read(self, position, size)
+        counts.append(len(data))
+        return data
+
+    MemoryFile.read = counted  # type: ignore[method-assign]
+    try:
+        yield counts
+    finally:
+        MemoryFile.read = read  # type: ignore[method-assign]
 
 
 class MemoryFiles:
