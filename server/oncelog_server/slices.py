@@ -204,6 +204,16 @@ def at_its_end(steps: ColdSteps[T]) -> T:
             return ended.value  # type: ignore[no-any-return]  # typeshed has Any instead of T
 
 
+def without_waits(steps: ColdSteps[T]) -> Steps[T]:
+    """Make the steps of the work. Its reads wait for the disk."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]  # typeshed has Any instead of T
+        yield
+
+
 def within(count: int, steps: Steps[T]) -> T | None:
     """Run at most `count` steps of the work. Return its result, or close it and return None."""
     for _ in range(count + 1):

@@ -37,7 +37,7 @@ from oncelog_server.partition.follower_log import Cut, FollowerLog
 from oncelog_server.partition.partition import Partition
 from oncelog_server.quotas.replication import ReplicationQuota
 from oncelog_server.replica.traffic import ReplicationTraffic
-from oncelog_server.slices import Steps
+from oncelog_server.slices import Steps, without_waits
 from oncelog_server.storage.files import StorageError
 from oncelog_server.topic_partition import TopicPartition
 
@@ -484,7 +484,8 @@ class LeaderFetcher:
         if followed.key not in self._cutting:
             return None
         try:
-            return (yield from followed.log.producers_before(cut, self._wall_ms()))
+            steps = followed.log.producers_before(cut, self._wall_ms())
+            return (yield from without_waits(steps))
         except (StorageError, CorruptLog) as error:
             if self._is_current(followed):
                 self._cut_failed(followed, error)

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from oncelog_server.log.results import FileRange
+from oncelog_server.partition.missing_rows import missing_rows
 from oncelog_server.partition.partition import Partition
+from oncelog_server.slices import ColdBytes, Slices
 
 # Maximum number of ranges that one Fetch reads from the disk at once. Later reads find the rest.
 MOST_RANGES: Final = 16
@@ -21,12 +22,15 @@ LEAST_WAIT_MS: Final = 500
 
 
 class ColdRanges:
-    """The ranges of one Fetch. `has_found`: the last read has left out records for them."""
+    """The ranges of one Fetch. `has_found`: the last read has left out records for them. `slices`:
+    the Fetch is read_committed, and the aborted transactions that are unknown are computed in
+    slices."""
 
-    __slots__ = ("_arriving", "_found", "_waits")
+    __slots__ = ("_arriving", "_found", "_slices", "_waits")
 
-    def __init__(self) -> None:
-        self._found: list[FileRange] = []
+    def __init__(self, slices: Slices | None = None) -> None:
+        self._slices = slices
+        self._found: list[ColdBytes] = []
         self._arriving = 0
         self._waits = 0
 
@@ -38,7 +42,9 @@ class ColdRanges:
         """Return True if a read at this offset would wait for the disk, and note the range."""
         if self._waits >= DISK_WAITS and not self._arriving:
             return False
-        found = partition.cold_range(offset)
+        found: ColdBytes | None = partition.cold_range(offset)
+        if found is None and self._slices is not None:
+            found = missing_rows(partition, offset, self._slices)
         if found is None:
             return False
         if len(self._found) < MOST_RANGES:

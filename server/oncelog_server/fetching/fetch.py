@@ -69,7 +69,8 @@ def fetch(
     `follower` is the broker that sends the request, None for a consumer. For a follower, each later
     read reads the partitions that are in `unread` at that time. `waits` has the parked fetches of
     all followers. Records that are only on the disk are left out until they are in memory."""
-    cold = ColdRanges()
+    is_committed = follower is None and isolation is Isolation.READ_COMMITTED
+    cold = ColdRanges(slices if is_committed else None)
     # Fewer partitions are read in one turn of the loop.
     first = FirstRead(finder.find, unread) if len(partitions) > SMALL else None
     try:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Final
 
 from oncelog_protocol.checksum import crc32c
+from oncelog_server.deferred import Deferred
 from oncelog_server.log.checkpoints import (
     MalformedCheckpoint,
     decode_lines,
@@ -63,6 +64,10 @@ class AbortedTransactions:
         # Base offset -> size of the segment in bytes when the checkpoint was written. The segment
         # may have grown since then.
         self.sizes: dict[int, int] = {}
+        # Base offsets of inactive segments without an entry in the checkpoint. Their rows must be
+        # computed from the log (`log/unknown_rows.py`).
+        self.unknown: set[int] = set()
+        self._computation: Deferred[None] | None = None
         self._sums = self._load_sums() if TXN_INDEX_CHECKPOINT in names else {}
         # The contents of the checkpoint's file.
         self._written = dict(self._sums)
@@ -91,10 +96,28 @@ class AbortedTransactions:
             self.sizes[closed.base_offset] = closed.size
             self._sums[closed.base_offset] = closed.aborted, closed.rows_crc
 
+    def look_for_unknown(self, base_offsets: Iterable[int]) -> None:
+        """Note which of these segments are unknown. The checkpoint is missing, for example, if the
+        log was copied from Kafka."""
+        self.unknown = set(base_offsets) - self._sums.keys() - self._loaded.keys()
+
+    def computing(self, begin: Callable[[], Deferred[None]]) -> Deferred[None]:
+        """Return the running computation of the unknown rows. If none runs, call `begin`."""
+        running = self._computation
+        if running is None:
+            running = self._computation = begin()
+            running.on_complete(lambda _: self._computation_ended())
+            running.on_abandon(self._computation_ended)
+        return running
+
+    def _computation_ended(self) -> None:
+        self._computation = None
+
     def start(self, base_offset: int) -> None:
         """Add a segment without rows, and empty its file if the file exists. The segment is new, or
         recovery is about to scan the segment."""
         self.close()
+        self.unknown.discard(base_offset)
         self._unwritten.clear()
         self._loaded[base_offset] = TxnIndex()
         if self._files.exists(self._path(base_offset)):
@@ -166,7 +189,14 @@ class AbortedTransactions:
         return self._rebuild(base_offset)
 
     def _rebuild(self, base_offset: int) -> TxnIndex:
-        rows = self._recompute(base_offset)
+        return self._take(base_offset, self._recompute(base_offset))
+
+    def computed(self, base_offset: int, rows: list[AbortedTransaction]) -> None:
+        """Take the rows of an unknown segment. Do nothing if they are known by now."""
+        if base_offset in self.unknown:
+            self._take(base_offset, rows)
+
+    def _take(self, base_offset: int, rows: list[AbortedTransaction]) -> TxnIndex:
         index = TxnIndex()
         for row in rows:
             index.append(row, encode_row(row))
@@ -175,6 +205,7 @@ class AbortedTransactions:
             with suppress(StorageError):  # the next start can compute the rows again
                 write_whole(self._files, path, b"".join(map(encode_row, rows)))
         self._sums[base_offset] = (len(rows), index.crc)
+        self.unknown.discard(base_offset)
         return index
 
     def checkpoint(self, sizes: Mapping[int, int]) -> None:
@@ -220,6 +251,7 @@ class AbortedTransactions:
             self.close()
         self._loaded.pop(base_offset, None)
         self._sums.pop(base_offset, None)
+        self.unknown.discard(base_offset)
 
     def replace(self, base_offset: int, rows: Iterable[AbortedTransaction]) -> None:
         """Replace the rows after compaction has rewritten the segment and its index."""
@@ -228,6 +260,7 @@ class AbortedTransactions:
             index.append(row, encode_row(row))
         self._loaded[base_offset] = index
         self._sums[base_offset] = (len(index.rows), index.crc)
+        self.unknown.discard(base_offset)
 
 
 def _decode(data: bytes) -> list[tuple[int, ...]]:

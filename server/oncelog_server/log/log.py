@@ -28,7 +28,7 @@ from oncelog_server.log.segments import LogSegments
 from oncelog_server.log.timestamps import Search, Timestamps
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.log.validation import BatchRules, PreparedBatch
-from oncelog_server.slices import Steps, at_its_end
+from oncelog_server.slices import ColdSteps, at_its_end
 from oncelog_server.storage.files import File, Files, StorageError
 from oncelog_server.storage.layout import SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX
 
@@ -445,7 +445,7 @@ class PartitionLog:
         if offset < self.log_end_offset:
             self.segments.cut_at(offset)
 
-    def producers_before(self, offset: int, now_ms: int) -> Steps[ProducersAt | None]:
+    def producers_before(self, offset: int, now_ms: int) -> ColdSteps[ProducersAt | None]:
         """Return the producers' state for a later `truncate_to(offset)`, None if no batch will be
         dropped. Yield after each step. Raises StorageError and CorruptLog."""
         if offset >= self.log_end_offset:

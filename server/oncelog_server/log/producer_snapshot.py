@@ -8,7 +8,7 @@ state from the log.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 
@@ -92,6 +92,11 @@ class Snapshots:
             left = [self._path(each, TEMPORARY_SUFFIX) for each in sorted(self._unfinished)]
             self._unfinished.clear()
             self._files.remove(left)
+
+    def newest_offset(self, last: int) -> int:
+        """Return the offset of the newest snapshot at or below the offset `last`, else -1."""
+        slot = bisect_right(self.offsets, last)
+        return self.offsets[slot - 1] if slot else -1
 
     def newest(self, first: int, last: int, now_ms: int) -> tuple[int, list[ProducerEntry]] | None:
         """Return the newest valid snapshot in `first`..`last`, or None. Remove the newer snapshots

@@ -13,6 +13,7 @@ from oncelog_protocol.records.errors import CorruptRecords, UnsupportedMagic
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.txn_index import AbortedTransaction
+from oncelog_server.log.unknown_rows import compute_unknown_rows, has_unknown_rows
 
 # Number of batches in one step. A batch takes about 2 µs.
 STEP_BATCHES: Final = 256
@@ -36,6 +37,9 @@ def walk_readable(log: PartitionLog, first_offset: int, end_offset: int) -> Iter
     gets. Above the last stable offset, records of open transactions also count. Raises StorageError
     and CorruptLog.
     """
+    if has_unknown_rows(log, first_offset):
+        for _ in compute_unknown_rows(log):
+            yield Walked(first_offset, 0)
     count = 0
     offset = max(first_offset, log.log_start_offset)
     while offset < end_offset:

@@ -6,16 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from oncelog_protocol.records.batch import BatchHeader, read_records
+from oncelog_protocol.records.batch import HEADER_SIZE, BatchHeader, read_records
 from oncelog_protocol.records.control import read_marker
 from oncelog_protocol.records.record import Bytes
 from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.look_ahead import LookAhead
 from oncelog_server.log.producer_snapshot import Snapshots
 from oncelog_server.log.producers import Producers
 from oncelog_server.log.scan import SCAN_CHUNK
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.txn_index import AbortedTransaction
-from oncelog_server.slices import Steps, at_its_end
+from oncelog_server.slices import ColdSteps, at_its_end
 
 _MARKER_BYTES: Final = 1 << 16
 # Number of batches, and of bytes of the log, in one step of a replay. A step takes about 1 ms.
@@ -42,13 +43,17 @@ def replaying(
     *,
     end_offset: int | None = None,
     rows: list[AbortedTransaction] | None = None,
-) -> Steps[int]:
+) -> ColdSteps[int]:
     """Update `producers` with the batches from `from_offset` to `end_offset`, or to the end of the
-    segment. Only headers and markers are read. Yield after each step. Return the number of batches.
+    segment. Only headers and markers are read. Yield after each step, and yield bytes that are only
+    on the disk. Return the number of batches.
     `rows` gets the transactions that were aborted in this range. Raises CorruptLog."""
     with segment.borrowed_indexes():
         scan = segment.walk_from(max(from_offset, segment.base_offset), SCAN_CHUNK)
     batches, step_end = 0, scan.position + STEP_BYTES
+    ahead = LookAhead(segment.log)
+    if cold := ahead.cold(scan.position, SCAN_CHUNK):
+        yield cold
     for position, header in scan:
         if end_offset is not None and header.base_offset >= end_offset:
             return batches
@@ -59,7 +64,9 @@ def replaying(
                 rows.append(row)
             if not batches % STEP_BATCHES or position >= step_end:
                 step_end = position + STEP_BYTES
-                yield
+                yield None
+        if cold := ahead.cold(position + header.size, HEADER_SIZE):
+            yield cold
     if scan.problem is not None:
         raise CorruptLog(segment.log.path, scan.position, scan.problem)
     return batches
@@ -83,7 +90,7 @@ def rebuild(
     # still be at or above the high watermark, so the entries of `producers.decided` are kept.
     decided = {begin: last for begin, last in producers.decided.items() if last < end}
     producers.clear()
-    snapshot_offset = _load_newest(producers, segments, snapshots, end, now_ms)
+    snapshot_offset = load_newest(producers, segments, snapshots, end, now_ms)
     replay_from = first if snapshot_offset is None else snapshot_offset
     batches = sum(
         replay(producers, segment, replay_from, now_ms)
@@ -94,7 +101,7 @@ def rebuild(
     return Rebuilt(snapshot_offset, batches)
 
 
-def _load_newest(
+def load_newest(
     producers: Producers, segments: Sequence[Segment], snapshots: Snapshots, last: int, now_ms: int
 ) -> int | None:
     """Load the newest snapshot of the log at or below the offset `last`. Return its offset, None
@@ -120,14 +127,14 @@ def producers_at(
     snapshots: Snapshots,
     end_offset: int,
     now_ms: int,
-) -> Steps[ProducersAt]:
+) -> ColdSteps[ProducersAt]:
     """Return the state that `producers` had at `end_offset`, where the log will be cut. Yield after
     each step. The batches below `end_offset` may not change meanwhile. Nothing is read if no
     producer has a batch or a marker after `end_offset`. Raises StorageError and CorruptLog."""
     if not producers.may_change_from(end_offset):
         return ProducersAt(end_offset, None)
     earlier = Producers()
-    replay_from = _load_newest(earlier, segments, snapshots, end_offset, now_ms) or 0
+    replay_from = load_newest(earlier, segments, snapshots, end_offset, now_ms) or 0
     for segment in list(segments):
         if segment.base_offset < end_offset and segment.end_offset > replay_from:
             yield from replaying(earlier, segment, replay_from, now_ms, end_offset=end_offset)
@@ -143,7 +150,7 @@ def decided_from(
     if not any(_has_marker(segment, offset) for segment in segments):
         return {}
     producers = Producers()
-    replay_from = _load_newest(producers, segments, snapshots, offset, now_ms) or 0
+    replay_from = load_newest(producers, segments, snapshots, offset, now_ms) or 0
     for segment in segments:
         if segment.end_offset > replay_from:
             replay(producers, segment, replay_from, now_ms)
@@ -165,7 +172,7 @@ def aborted_rows(
     """Return the txnindex rows of the segment at `base_offset`. The rows come from the newest
     snapshot at or below this offset, and from the log after that snapshot. Raises CorruptLog."""
     producers = Producers()
-    replay_from = _load_newest(producers, segments, snapshots, base_offset, 0) or 0
+    replay_from = load_newest(producers, segments, snapshots, base_offset, 0) or 0
     rows: list[AbortedTransaction] = []
     for segment in segments:
         if segment.base_offset > base_offset:

@@ -61,6 +61,7 @@ class LogSegments(Sequence[Segment]):
         self._ordered = segments
         self.active = segments[-1]
         self.aborted: Final = aborted
+        aborted.look_for_unknown(segment.base_offset for segment in segments[:-1])
         self._closed_bytes = sum(segment.size for segment in segments[:-1])
         # `appended_bytes` is computed from these two.
         self._opened_at_bytes = self.active.size

@@ -11,7 +11,7 @@ from oncelog_server.log.errors import OffsetOutOfRange
 from oncelog_server.log.replay import ProducersAt
 from oncelog_server.log.replicated import Batches
 from oncelog_server.partition.partition import Partition
-from oncelog_server.slices import Steps
+from oncelog_server.slices import ColdSteps
 
 NO_EPOCH: Final = -1
 
@@ -129,7 +129,7 @@ class FollowerLog:
         if not self._restarts(cut):
             self.partition._log.find_cut(cut.offset)
 
-    def producers_before(self, cut: Cut, now_ms: int) -> Steps[ProducersAt | None]:
+    def producers_before(self, cut: Cut, now_ms: int) -> ColdSteps[ProducersAt | None]:
         """Return the producers' state for `cut`. Yield after each step. Raises StorageError and
         CorruptLog."""
         if self._restarts(cut):

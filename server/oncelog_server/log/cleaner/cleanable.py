@@ -13,6 +13,8 @@ from oncelog_server.log.config import UNLIMITED
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.producers import ProducerEntry
 from oncelog_server.log.segment import Segment
+from oncelog_server.log.unknown_rows import compute_unknown_rows
+from oncelog_server.slices import without_waits
 
 # Number of producers, or of aborted transactions, in one step of the job's preparation.
 ROWS_AT_ONCE: Final = 2_000
@@ -96,6 +98,7 @@ def job_for(
     Yield after each step, so that the event loop is not blocked. Raises StorageError and
     CorruptLog."""
     log = found.log
+    yield from without_waits(compute_unknown_rows(log))
     segments = [segment for segment in log.segments if segment.end_offset <= found.end_offset]
     if not segments:
         return None
