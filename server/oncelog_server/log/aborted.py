@@ -69,6 +69,8 @@ class AbortedTransactions:
         self.unknown: set[int] = set()
         self._computation: Deferred[None] | None = None
         self._sums = self._load_sums() if TXN_INDEX_CHECKPOINT in names else {}
+        # The base offsets in the checkpoint's file.
+        self.listed: frozenset[int] = frozenset(self.sizes)
         # The contents of the checkpoint's file.
         self._written = dict(self._sums)
 
@@ -219,6 +221,7 @@ class AbortedTransactions:
             lines.append(f"{line} {crc32c(line.encode())}")
         swap_in(self._files, f"{self._directory}/{TXN_INDEX_CHECKPOINT}", encode_lines(lines))
         self._written = known
+        self.listed = frozenset(sizes)
 
     def is_checkpointed(self, base_offsets: Iterable[int]) -> bool:
         """Return True if the checkpoint's file is up to date for these segments."""

@@ -523,6 +523,7 @@ class PartitionLog:
     def delete_first(self, count: int, now_ms: int) -> None:
         """Delete the first `count` segments, never the last one, with their snapshots. Raises
         StorageError; segments before the failed one stay deleted."""
+        self.segments.forget_below(self.log_start_offset)
         self.segments.remove_first(count, now_ms + self.config.file_delete_delay_ms)
         first = self.segments[0].base_offset
         self.snapshots.remove([offset for offset in self.snapshots.offsets if offset < first])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from typing import Final, NamedTuple, overload
 
@@ -16,7 +17,7 @@ from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.results import Flush
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.txn_index import AbortedTransaction
-from oncelog_server.storage.files import File, Files
+from oncelog_server.storage.files import File, Files, StorageError
 from oncelog_server.storage.layout import LOG_SUFFIX, SEGMENT_SUFFIXES, segment_file
 
 # Maximum number of inactive segments with indexes in memory.
@@ -143,6 +144,15 @@ class LogSegments(Sequence[Segment]):
         self._rolled_bytes += old.size
         self.keep_indexes(old)
         self._unsynced += closed
+
+    def forget_below(self, start_offset: int) -> None:
+        """Write the checkpoint without the segments wholly below `start_offset`, which are about to
+        be removed. Otherwise a start would report them as missing if the topic has another cleanup
+        policy by then. If the disk is full, they stay in the checkpoint until the next roll."""
+        below = [each.base_offset for each in self._ordered[:-1] if each.end_offset <= start_offset]
+        if not self.aborted.listed.isdisjoint(below):
+            with suppress(StorageError):
+                self.checkpoint(active=self.active.size, without=below)
 
     def remove_first(self, count: int, due_ms: int) -> None:
         """Remove the first `count` segments from the log. The active segment must not be among

@@ -46,7 +46,7 @@ def compute_unknown_rows(log: PartitionLog) -> ColdSteps[None]:
             aborted.computed(base_offset, rows)
         yield None
     with suppress(StorageError):  # the next roll writes the checkpoint
-        log.segments.checkpoint(active=0)
+        log.segments.checkpoint(active=log.segments.active.size)
 
 
 def _advance(

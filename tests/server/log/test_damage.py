@@ -8,6 +8,7 @@ from itertools import product
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from oncelog_protocol.records.batch import HEADER_SIZE
 from oncelog_server.log.config import LogConfig
@@ -177,6 +178,21 @@ def test_a_log_starts_without_segments_that_retention_deleted() -> None:
     assert [record.offset for record in read_all(driver.log)] == [2, 3]
     driver.log = driver.open(clean=False, log_start_offset=0)
     assert driver.log.log_start_offset == 2
+
+
+def test_deleted_segments_are_not_missing_after_a_change_of_the_cleanup_policy() -> None:
+    """The log start is not in its checkpoint yet."""
+    driver = Driver()
+    for _ in range(4):
+        driver.plain(size=300)
+        driver.log.roll(driver.now_ms)
+    driver.files.settle()
+    delete_records_before(driver.log, 2, driver.now_ms)
+    driver.config = replace(driver.config, cleanup_policy=frozenset({"compact"}))
+    point = driver.log.recovery_point
+    driver.files = driver.files.after_kill()
+    log = driver.open(clean=False, recovery_point=point, lost_nothing=True)
+    assert log.log_start_offset == 2
 
 
 @pytest.mark.parametrize("refuses", [True, False], ids=["coordinator", "other"])
