@@ -264,8 +264,8 @@ MUTANTS: Final = (
         "M23",
         "a snapshot drops open transactions",
         f"{_SERVER}/log/producer_snapshot.py",
-        "            current_txn_first_offset=entry.current_txn_first_offset,\n",
-        "            current_txn_first_offset=NONE,\n",
+        "        entry.current_txn_first_offset,\n",
+        "        NONE,\n",
         ("tests/server/log/test_opening.py", "tests/server/log/test_properties.py"),
     ),
     Mutant(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from oncelog_protocol.checksum import crc32c
 from oncelog_protocol.errors import ProtocolError
@@ -41,7 +41,11 @@ class ProducerEntry(NamedTuple):
     current_txn_first_offset: int
 
 
-def encode_producer_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
+# The fields of a ProducerEntry, in their order.
+Row: TypeAlias = tuple[int, int, int, int, int, int, int, int]
+
+
+def encode_producer_snapshot(entries: Iterable[Row]) -> bytes:
     """Return the content of the file. Raises struct.error for a number that does not fit its
     field."""
     body = b"".join([_ENTRY.pack(*entry) for entry in entries])
