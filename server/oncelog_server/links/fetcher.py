@@ -199,12 +199,13 @@ class FetcherLink:
     def _answered(self, request: FetcherRequest, response: Any | None) -> None:
         if self._is_stopped:
             return
-        self._run(self.fetcher.take(request, response), _size(response), self._done)
+        is_small = _size(response) <= SMALL
+        self._run(self.fetcher.take(request, response), self._done, in_slices=not is_small)
 
-    def _run(self, steps: Steps[None], size: int, then: Callable[[], None]) -> None:
-        """Run the steps, in slices if there are many, and then call `then`."""
+    def _run(self, steps: Steps[None], then: Callable[[], None], *, in_slices: bool) -> None:
+        """Run the steps, and then call `then`."""
         try:
-            result = at_its_end(steps) if size <= SMALL else self._parts.slices.run(steps)
+            result = self._parts.slices.run(steps) if in_slices else at_its_end(steps)
         except Exception as failure:
             self._failed(failure)
             return
@@ -292,7 +293,8 @@ class FetcherLink:
             self._make_cuts()
 
     def _make_cuts(self) -> None:
-        self._run(self.fetcher.make_cuts(), len(self.fetcher), self._done)
+        # A single cut may have to replay a part of the log.
+        self._run(self.fetcher.make_cuts(), self._done, in_slices=True)
 
     # --- log
 

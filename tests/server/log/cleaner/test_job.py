@@ -18,6 +18,7 @@ from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.slices import at_its_end
 from tests.server.between_steps import Calls
 from tests.server.log.cleaner.compacting import LIMITS, Compacting, job_of
+from tests.server.log.driver import apply_retention, delete_records_before
 
 FEW = 10
 
@@ -84,8 +85,8 @@ def test_a_job_is_none_if_retention_deletes_segments_while_it_is_prepared() -> N
     assert found is not None
     steps = job_for(found, LIMITS, driver.now_ms)
     next(steps)
-    driver.log.delete_records_before(driver.log.segments[1].base_offset, driver.now_ms)
-    driver.log.apply_retention(driver.now_ms, driver.log.log_end_offset)
+    delete_records_before(driver.log, driver.log.segments[1].base_offset, driver.now_ms)
+    apply_retention(driver.log, driver.now_ms, driver.log.log_end_offset)
     driver.files.settle()
     assert at_its_end(steps) is None
 
