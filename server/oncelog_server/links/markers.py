@@ -67,7 +67,13 @@ class RemoteLeader:
 
 def marker_requests(link: BrokerLink) -> GatheredRequests[Marker]:
     """Return the requests for markers over a link."""
-    return GatheredRequests(link, WRITE_TXN_MARKERS_VERSION, _request, _settle)
+    return GatheredRequests(link, WRITE_TXN_MARKERS_VERSION, _request, _elements, _settle)
+
+
+def _elements(marker: Marker) -> int:
+    """Return the number of array elements of the marker in a request, at most: its entry, and for
+    each partition a topic and an index."""
+    return 1 + 2 * len(marker.partitions)
 
 
 # One entry of a request: all markers of one producer epoch with the same outcome.

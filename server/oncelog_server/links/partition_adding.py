@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -14,9 +16,10 @@ from oncelog_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.links.broker_link import BrokerLinks
-from oncelog_server.links.gathered_requests import GatheredRequests
+from oncelog_server.links.gathered_requests import MAX_ELEMENTS_SENT, GatheredRequests
+from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import TransactionResult
 
@@ -41,18 +44,65 @@ class RemoteAdding:
         self, broker_id: int, command: AddPartitions
     ) -> TransactionResult | Deferred[TransactionResult]:
         """Ask a broker. The code is COORDINATOR_NOT_AVAILABLE if the broker is not alive, or if the
-        link breaks: the partitions may then have been added."""
+        link breaks: the partitions may then have been added.
+
+        A command with more elements than a request may have is divided by its partitions. Each part
+        is sent after the success of the part before it, because the coordinator refuses a second
+        request for a transaction while it writes the first. A refusal ends the command. The parts
+        before it stay in the transaction, and its end writes a marker to their partitions.
+        """
+        return self._add(broker_id, _parts(command))
+
+    def _add(
+        self, broker_id: int, parts: Sequence[AddPartitions]
+    ) -> TransactionResult | Deferred[TransactionResult]:
+        result = self._ask(broker_id, parts[0])
+        rest = parts[1:]
+        if not rest:
+            return result
+
+        def added(first: TransactionResult) -> TransactionResult | Deferred[TransactionResult]:
+            return first if first.code else self._add(broker_id, rest)
+
+        return then_ask(result, added)
+
+    def _ask(
+        self, broker_id: int, command: AddPartitions
+    ) -> TransactionResult | Deferred[TransactionResult]:
         link = self._links.to(broker_id)
         if link is None:
             self._requests.pop(broker_id, None)
             return UNREACHABLE
         requests = self._requests.get(broker_id)
         if requests is None or requests.link is not link:
-            requests = GatheredRequests(link, ADD_PARTITIONS_VERSION, _request, _settle)
+            requests = GatheredRequests(link, ADD_PARTITIONS_VERSION, _request, _elements, _settle)
             self._requests[broker_id] = requests
         question = _Question(command, Deferred())
         requests.add(question)
         return question.response
+
+
+def _elements(question: _Question) -> int:
+    """Return the number of array elements of the question in a request: its transaction, its topics
+    and their partitions."""
+    partitions = question.command.partitions
+    return 1 + len({topic for topic, _ in partitions}) + len(partitions)
+
+
+def _parts(command: AddPartitions) -> Sequence[AddPartitions]:
+    """Divide the command by its partitions, so that each part fits into a request."""
+    if 1 + 2 * len(command.partitions) <= MAX_ELEMENTS_SENT:
+        return (command,)
+    parts: list[list[TopicPartition]] = []
+    elements, last_topic = MAX_ELEMENTS_SENT, None
+    for partition in sorted(command.partitions):
+        elements += 1 if partition.topic == last_topic else 2
+        if elements > MAX_ELEMENTS_SENT:
+            parts.append([])
+            elements = 3  # the transaction, the topic, the partition
+        parts[-1].append(partition)
+        last_topic = partition.topic
+    return [replace(command, partitions=frozenset(part)) for part in parts]
 
 
 def _request(questions: Sequence[_Question]) -> AddPartitionsToTxnRequest:

@@ -4,15 +4,28 @@ connection. The test broker asks its own listener."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
 
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.codecs import decoder, encoder
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
 from oncelog_server.broker import Broker
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.topics import CreatedTopic, NewTopic
 from oncelog_server.deferred import Deferred
-from oncelog_server.links.broker_link import BrokerLinks
+from oncelog_server.links.broker_link import BrokerLink, BrokerLinks, OnResponse
 from oncelog_server.links.partition_adding import UNREACHABLE, RemoteAdding
+from oncelog_server.request_limits import max_elements
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
@@ -77,6 +90,94 @@ async def test_transactions_that_gather_get_their_own_results(
         ErrorCode.PRODUCER_FENCED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
+
+
+async def test_a_burst_of_transactions_with_many_partitions_is_served(
+    broker: Broker, adding: RemoteAdding
+) -> None:
+    """After a controlled stop of a broker, hundreds of producers send their first batches to other
+    leaders at once. All their partitions in one request would be more array elements than a broker
+    accepts, which would close the link and fail all the transactions."""
+    (created,) = await broker.metadata.create_topics([NewTopic("wide", 20, 1)])
+    assert isinstance(created, CreatedTopic)
+    partitions = frozenset(TopicPartition("wide", index) for index in range(20))
+    commands = [
+        AddPartitions(f"t{number}", *producer(broker, f"t{number}"), partitions, 2)
+        for number in range(500)
+    ]
+    sent = [adding.add(BROKER_ID, command) for command in commands]
+    codes = Counter([(await result(response)).code for response in sent])
+    assert codes == {ErrorCode.NONE: 500}
+
+
+class Coordinator(BrokerLinks):
+    """The links to a coordinator that decodes requests as a broker does. It responds with a code to
+    each partition; `refused` are the partitions with an error."""
+
+    def __init__(self, refused: frozenset[TopicPartition] = frozenset()) -> None:
+        super().__init__(ClusterImage, "PLAINTEXT", "test")
+        self._refused = refused
+        self._link = BrokerLink("127.0.0.1", 1, "test")
+        self._link.send = self._send  # type: ignore[method-assign]
+        self.served: list[set[TopicPartition]] = []
+
+    def to(self, broker_id: int) -> BrokerLink:
+        return self._link
+
+    def _send(self, request: object, version: int, answered: OnResponse) -> None:
+        assert isinstance(request, AddPartitionsToTxnRequest)
+        parts: list[bytes] = []
+        encoder(type(request), version)(request, parts.append)
+        limit = max_elements(ApiKey.ADD_PARTITIONS_TO_TXN, 0)
+        found, _ = decoder(AddPartitionsToTxnRequest, version)(b"".join(parts), 0, limit)
+        (transaction,) = found.transactions
+        self.served.append(
+            {TopicPartition(t.name, index) for t in transaction.topics for index in t.partitions}
+        )
+        results = [
+            AddPartitionsToTxnTopicResult(
+                topic.name,
+                [
+                    AddPartitionsToTxnPartitionResult(index, self._code(topic.name, index))
+                    for index in topic.partitions
+                ],
+            )
+            for topic in transaction.topics
+        ]
+        result = AddPartitionsToTxnResult(transaction.transactional_id, results)
+        response = AddPartitionsToTxnResponse(results_by_transaction=[result])
+        asyncio.get_running_loop().call_soon(answered, response)
+
+    def _code(self, topic: str, index: int) -> int:
+        if TopicPartition(topic, index) in self._refused:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    "partitions",
+    [
+        frozenset(TopicPartition("wide", index) for index in range(10_000)),
+        frozenset(TopicPartition(f"topic-{number}", 0) for number in range(10_000)),
+    ],
+    ids=["one topic", "as many topics"],
+)
+async def test_a_transaction_with_ten_thousand_partitions_is_divided(
+    partitions: frozenset[TopicPartition],
+) -> None:
+    coordinator = Coordinator()
+    sent = RemoteAdding(coordinator).add(BROKER_ID, AddPartitions("t", 7, 0, partitions, 2))
+    assert (await result(sent)).code is ErrorCode.NONE
+    assert sum(map(len, coordinator.served)) == len(partitions), "each partition is sent once"
+    assert set().union(*coordinator.served) == partitions
+
+
+async def test_a_refused_part_ends_a_divided_transaction() -> None:
+    partitions = frozenset(TopicPartition("wide", index) for index in range(10_000))
+    coordinator = Coordinator(frozenset({TopicPartition("wide", 0)}))
+    sent = RemoteAdding(coordinator).add(BROKER_ID, AddPartitions("t", 7, 0, partitions, 2))
+    assert (await result(sent)).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(coordinator.served) == 1
 
 
 async def test_a_broker_that_does_not_coordinate_says_so(
