@@ -250,6 +250,7 @@ class Broker:
         """Delete the deletion records of topics that have no folder on this broker. Before that,
         write checkpoints that do not contain these topics, and make them durable.
         """
+        self.metadata.topic_removal.follow_others()
         without_folder = self.metadata.image.deletions.keys() - folders.remembered
         if without_folder:
             await self._background_tasks.last_checkpoint()

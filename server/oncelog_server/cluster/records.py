@@ -163,8 +163,8 @@ class PartitionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 class DeletionRecord(msgspec.Struct, frozen=True):
     """`deletions/<topic id>`: a deleted topic, kept until its folders are deleted.
 
-    A broker puts the folder of an unknown topic aside only if there is a deletion record for that
-    topic.
+    A broker with the metadata in its data directory puts the folder of an unknown topic aside only
+    if there is a deletion record for that topic. Only this broker deletes the record.
     """
 
     name: str

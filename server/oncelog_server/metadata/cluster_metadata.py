@@ -201,6 +201,7 @@ class ClusterMetadata:
         """Leave the cluster and close the store. Without `leaves`, because the store does not
         respond, a registration stays until this process has ended."""
         await self._creation.stop()
+        await self.topic_removal.stop()
         await self._writer.stop()
         await self._controller.stop()
         await self.membership.stop_keeping()

@@ -1,13 +1,21 @@
-"""Deletes topics, and the records of their deletion when no broker needs these any more."""
+"""Deletes topics, and the records of their deletion when no broker needs these any more.
+
+Only a broker with the metadata in its data directory needs the records. Its start refuses a folder
+with an unknown topic, because the metadata may be older than the logs. A broker with its metadata
+elsewhere puts such a folder aside. So the first of several brokers of a machine
+(`oncelog.brokers`) deletes the records, also those of topics that another broker has deleted.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence, Set
 
 import structlog
 
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
+from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.partition_limits import TakePermits
 from oncelog_server.cluster.store import Write
@@ -37,6 +45,21 @@ class TopicRemoval:
         self._settings = settings
         # Returns the ids of deleted topics that still have folders on this broker.
         self.undropped: Callable[[], Set[bytes]] = frozenset
+        # Names of deleted topics by id. `_forgetting` deletes the records of their deletion.
+        self._remembered: dict[bytes, str] = {}
+        self._forgetting: asyncio.Task[None] | None = None
+
+    def follow_others(self) -> None:
+        """On the first of several brokers of a machine, delete the deletion records that other
+        brokers write from now on. This broker must have opened its partitions."""
+        if self._settings.oncelog_brokers > 1 and self._settings.first_broker is None:
+            self._follower.subscribe(self._follow)
+
+    async def stop(self) -> None:
+        """Leave the remaining records to the next start."""
+        if self._forgetting is not None:
+            self._forgetting.cancel()
+            await asyncio.wait([self._forgetting])
 
     async def delete(
         self, names: Sequence[str], take: TakePermits, checked: Mapping[str, bytes]
@@ -83,10 +106,12 @@ class TopicRemoval:
 
     async def forget(self, topic_ids: Set[bytes]) -> None:
         """Delete the deletion records of these topics, except those of topics with folders on this
-        broker.
+        broker. Do nothing if the records are those of the first broker of this machine.
 
         A deletion record is needed only until the topic's folders are deleted.
         """
+        if self._settings.first_broker is not None:
+            return
         forgotten = (self._follower.image.deletions.keys() & topic_ids) - self.undropped()
         try:
             await self._writer.delete(
@@ -95,3 +120,23 @@ class TopicRemoval:
         except OSError as error:
             # The next start deletes them.
             _log.warning("the deletion records of topics could not be deleted", reason=str(error))
+
+    def _follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
+        if new.deletions is old.deletions:
+            return
+        # A topic of this broker's `delete` is also among these. Its record is then deleted twice.
+        added = new.deletions.keys() - old.deletions.keys()
+        self._remembered.update({topic_id: new.deletions[topic_id].name for topic_id in added})
+        if self._remembered and (self._forgetting is None or self._forgetting.done()):
+            self._forgetting = asyncio.create_task(
+                self._forget_remembered(), name="deletion records"
+            )
+
+    async def _forget_remembered(self) -> None:
+        while self._remembered:
+            topics, self._remembered = self._remembered, {}
+            try:
+                await self._callbacks.deleted(list(topics.values()))
+            except Refused:
+                continue  # as in `delete`
+            await self.forget(topics.keys())
