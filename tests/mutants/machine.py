@@ -15,8 +15,8 @@ MACHINE_MUTANTS: Final = (
         "BM1",
         "a lease without keepalives never ends",
         f"{_SHARED}/timed_leases.py",
-        "        self._forget(lease_id)\n        task = ",
-        "        return\n        task = ",
+        "        self._forget(lease_id)\n        self._end_later",
+        "        return\n        self._end_later",
         _STORE,
     ),
     Mutant(

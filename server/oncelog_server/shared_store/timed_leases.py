@@ -35,6 +35,7 @@ class TimedStore:
         self._ends: dict[int, asyncio.TimerHandle] = {}
         self._ttl_ms: dict[int, int] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     async def get(self, key: str) -> Entry | None:
         return await self._inner.get(key)
@@ -72,6 +73,13 @@ class TimedStore:
 
     def _elapsed(self, lease_id: int) -> None:
         self._forget(lease_id)
+        self._end_later(lease_id)
+
+    def _end_later(self, lease_id: int) -> None:
+        """End the lease in the store, with retries, unless the store is closed. Nothing else
+        deletes the keys of the lease. The store accepts the end of a lease that has ended."""
+        if self._is_closed:
+            return
         task = self._loop.create_task(self._end(lease_id), name=f"end of lease {lease_id}")
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
@@ -92,10 +100,17 @@ class TimedStore:
             await asyncio.sleep(RETRY_S)
 
     async def revoke_lease(self, lease_id: int) -> None:
+        """End the lease. Raises OSError if the store could not end it. The lease cannot be renewed
+        in any case. After an error, or if the caller is cancelled, the end is retried."""
         self._forget(lease_id)
-        await self._inner.revoke_lease(lease_id)
+        try:
+            await self._inner.revoke_lease(lease_id)
+        except (OSError, asyncio.CancelledError):
+            self._end_later(lease_id)
+            raise
 
     async def close(self) -> None:
+        self._is_closed = True
         for end in self._ends.values():
             end.cancel()
         for task in self._ending:
