@@ -36,6 +36,7 @@ from oncelog_server.cluster.records import (
 )
 from oncelog_server.cluster.store import Changes, Entry, Event, Snapshot
 from oncelog_server.security.resources import Principal
+from oncelog_server.slices import Steps, at_its_end
 
 if TYPE_CHECKING:
     # A start without access rules, credentials and quotas imports none of these.
@@ -163,8 +164,18 @@ class ClusterImage(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, snapshot: Snapshot) -> ClusterImage:
         """Return the image of a whole store. Raises ValueError if a record cannot be decoded."""
-        events = tuple(Event(entry.key, entry) for entry in snapshot.entries)
-        return cls().advance([Changes(snapshot.revision, events)])
+        return at_its_end(cls.building(snapshot))
+
+    @classmethod
+    def building(cls, snapshot: Snapshot) -> Steps[ClusterImage]:
+        """Build the image of a whole store in slices. Raises ValueError as `of` does."""
+        draft = _Draft(cls())
+        for entry in snapshot.entries:
+            draft.apply(Event(entry.key, entry))
+            yield
+        draft.revision = snapshot.revision
+        yield from draft.assembling()
+        return draft.finish()
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)
@@ -277,9 +288,16 @@ class _Draft:
         if apply is not None:
             apply(self, key, event.entry)
 
-    def finish(self) -> ClusterImage:
-        for topic_id in self._touched:
+    def assembling(self) -> Steps[None]:
+        """Assemble the changed topics. `finish` assembles those that are left."""
+        while self._touched:
+            topic_id = next(iter(self._touched))
+            del self._touched[topic_id]
             self._assemble(topic_id)
+            yield
+
+    def finish(self) -> ClusterImage:
+        at_its_end(self.assembling())
         changed = self._changed
         changed.update(self._members.changed)
         if self._topics is not None:

@@ -77,7 +77,7 @@ class ClusterMetadata:
         boottime_ms: Callable[[], int] = boottime_ms,
         exit_monitor: ExitMonitor | None = None,
     ) -> None:
-        self._follower = follower = ImageFollower(store)
+        self._follower = follower = ImageFollower(store, boottime_ms)
         self._store = store
         self._settings = settings
         self._new_uuid = new_uuid

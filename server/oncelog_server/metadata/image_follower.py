@@ -19,6 +19,7 @@ from oncelog_server.cluster.store import (
     MetadataStore,
     Snapshot,
 )
+from oncelog_server.metadata.turns import Turns
 from oncelog_server.refusal import Refused
 
 Subscriber = Callable[[ClusterImage, ClusterImage, ImageDelta], None]
@@ -48,17 +49,22 @@ class ImageFollower:
     """The image of the cluster. After `start` and until `stop`, each change of the store advances
     the image.
 
+    Many changes arrive at once when the connection to the store returns. They are applied in turns
+    of the loop of some milliseconds each, and so is the snapshot after a compaction, except for its
+    subscribers. `monotonic_ms` is the time in ms.
+
     `failure` is the error after which the image no longer advances. It is None before, and after
     a stop. `on_failure` is called after each failure.
     """
 
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore, monotonic_ms: Callable[[], int]) -> None:
         self.image = ClusterImage()
         # The number of topics that have left the image.
         self.topics_deleted = 0
         self.failure: BaseException | None = None
         self.on_failure: Callable[[], None] = _do_nothing
         self._store = store
+        self._monotonic_ms = monotonic_ms
         self._subscribers: list[Subscriber] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._watching: asyncio.Task[None] | None = None
@@ -119,14 +125,16 @@ class ImageFollower:
         self._waiting = still
 
     async def _watch(self) -> None:
+        turns = Turns(self._monotonic_ms)
         while True:
             try:
                 async for changes in self._store.watch("", self.image.revision + 1):
                     new, names = self.image.next([changes])
                     self._check(new)
                     self._advance(new, names)
+                    await turns.step()
             except Compacted:
-                new = ClusterImage.of(await self._read_again())
+                new = await self._built(await self._read_again(), turns)
                 self._check(new)
                 self._advance(new)
 
@@ -150,6 +158,16 @@ class ImageFollower:
                 return snapshot
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LAST_PAUSE_S)
+
+    async def _built(self, snapshot: Snapshot, turns: Turns) -> ClusterImage:
+        """Return the image of the whole store. Raises ValueError if a record cannot be decoded."""
+        building = ClusterImage.building(snapshot)
+        while True:
+            try:
+                next(building)
+            except StopIteration as ended:
+                return ended.value  # type: ignore[no-any-return]  # typeshed has Any
+            await turns.step()
 
     def _check(self, new: ClusterImage) -> None:
         """Raise LostMetadata if the image is not a later one of the same store."""

@@ -44,6 +44,8 @@ OWNER_ONLY: Final = 0o600
 LEAVE_S: Final = 5.0
 # A client that does not read loses its connection. It connects again, and reads everything anew.
 MAX_UNREAD_BYTES: Final = 64 << 20
+# Maximum number of changes that a watch sends in one turn of the loop. A change takes about 20 us.
+CHANGES_PER_TURN: Final = 100
 # The exceptions of the contract. Any other one is a defect.
 _OF_CONTRACT: Final = (OSError, ValueError, Compacted, LeaseEnded)
 
@@ -171,9 +173,14 @@ class _Connection(asyncio.Protocol):
                 return Revoked(asked.id)
 
     async def _watch(self, asked: Watch) -> None:
+        sent = 0
         try:
             async for changes in self._store.watch(asked.prefix, asked.from_revision):
                 self._send(Changed(asked.id, changes))
+                sent += 1
+                # A watch that resumes gets up to KEPT_REVISIONS changes without a wait.
+                if sent % CHANGES_PER_TURN == 0:
+                    await asyncio.sleep(0)
         except _OF_CONTRACT as error:
             self._send(failed(asked.id, error))
         finally:

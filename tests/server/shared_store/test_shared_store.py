@@ -22,7 +22,10 @@ from oncelog_server.cluster.store import (
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.operating_system.socket_path import socket_path
 from oncelog_server.shared_store.client import SocketStore
-from oncelog_server.shared_store.server import SharedStore
+from oncelog_server.shared_store.messages import Failed, Response
+from oncelog_server.shared_store.server import CHANGES_PER_TURN, SharedStore, _Connection
+from tests.server.metadata.loop_turns import most_in_a_turn
+from tests.server.metadata.memory_store import MemoryStore
 
 NAME = "store.sock"
 SHORT_MS = 150
@@ -189,3 +192,32 @@ async def test_bad_bytes_end_only_their_own_connection(first: First, store: Sock
     writer.close()
     await writer.wait_closed()
     assert (await store.get("a")) is not None
+
+
+async def test_many_missed_changes_are_sent_in_several_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first broker serves clients while a watch of another broker resumes."""
+    inner, sent = MemoryStore(), 0
+    send = _Connection._send
+
+    def counted(self: _Connection, response: Response | Failed) -> None:
+        nonlocal sent
+        sent += 1
+        send(self, response)
+
+    monkeypatch.setattr(_Connection, "_send", counted)
+    shared = SharedStore(inner, tmp_path, NAME)
+    await shared.open()
+    for number in range(1_000):
+        inner.apply([Put("a", str(number).encode())])
+    store = SocketStore(tmp_path, NAME)
+    watch = store.watch("", 1)
+    first = asyncio.ensure_future(anext(watch))
+    try:
+        assert await most_in_a_turn(lambda: sent, lambda: sent == 1_000) <= CHANGES_PER_TURN
+        assert (await first).revision == 1
+    finally:
+        first.cancel()
+        await store.close()
+        await shared.close()
