@@ -80,6 +80,13 @@ class Target(NamedTuple):
     give_up_after: float
 
 
+class ToolSettings(NamedTuple):
+    """The client settings of a tool of Kafka that runs a command, as the object of click's context.
+    They replace the file of `--command-config`."""
+
+    settings: dict[str, Any]
+
+
 def target() -> Target:
     """Return the connection options of the command line. An option may be given to the verb or to
     the command before the verb.
@@ -90,7 +97,8 @@ def target() -> Target:
     server, source = _given("bootstrap_server")
     path, _ = _given("command_config")
     timeout, _ = _given("give_up_after")
-    settings = read_properties(path)
+    of_tool = click.get_current_context().find_object(ToolSettings)
+    settings = read_properties(path) if of_tool is None else dict(of_tool.settings)
     of_file = settings.pop("bootstrap_servers", None)
     if of_file is not None and source is not ParameterSource.COMMANDLINE:
         try:

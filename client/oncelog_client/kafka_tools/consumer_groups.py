@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from oncelog_client.admin.group_descriptions import GroupDescription, GroupListing
 from oncelog_client.admin.groups import delete_groups, describe_groups, list_groups
+from oncelog_client.cli.connecting import ToolSettings
 from oncelog_client.cli.names import INT32_MAX
 from oncelog_client.cli.options import LONGEST_WAIT_S, run
 from oncelog_client.errors import KafkaError
@@ -16,7 +17,7 @@ from oncelog_client.io.group_offsets import fetch_offsets
 from oncelog_client.io.log_offsets import LATEST, list_offsets, without_leader
 from oncelog_client.kafka_tools.connecting import Connection, connected, read_settings
 from oncelog_client.kafka_tools.failures import JavaError, java_error, of_client
-from oncelog_client.kafka_tools.group_options import ACTIONS, OPTIONS, check_options
+from oncelog_client.kafka_tools.group_options import ACTIONS, OPTIONS, check_options, words
 from oncelog_client.kafka_tools.group_tables import (
     members_table,
     offsets_table,
@@ -24,7 +25,7 @@ from oncelog_client.kafka_tools.group_tables import (
     state_table,
 )
 from oncelog_client.kafka_tools.options import Given, OptionError
-from oncelog_client.kafka_tools.reset_values import check_reset_values
+from oncelog_client.kafka_tools.reset_values import command_words
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 
@@ -53,12 +54,6 @@ def main(arguments: Sequence[str]) -> int:
     action = next(filter(given.has, ACTIONS))
     if action == "validate-regex":
         return _validate_regex(given.value("validate-regex") or "")
-    if action == "reset-offsets":
-        try:
-            check_reset_values(given)
-        except JavaError as error:
-            _print_failure(error.message, str(error))
-            return 0
     try:
         timeout_ms = min(max(given.number("timeout") or 0, 0), INT32_MAX)
     except OptionError as error:
@@ -97,12 +92,17 @@ def _validate_regex(regex: str) -> int:
 def _run_our_command(given: Given, timeout_ms: int) -> int:
     from oncelog_client.cli import oncelog
 
+    try:
+        words = command_words(given)
+    except JavaError as error:
+        _print_failure(error.message, str(error))
+        return 0
     give_up_after_s = min(max(timeout_ms, 1) / 1000, LONGEST_WAIT_S)
-    words = ["groups", "--kafka-errors", "--give-up-after", f"{give_up_after_s}"]
-    for name in filter(given.has, OPTIONS.table):
-        if name != "timeout":
-            words += [f"--{name}={value}" for value in given.values(name)] or [f"--{name}"]
-    code = oncelog.main(words, prog_name="oncelog", standalone_mode=False)
+    settings = ToolSettings(read_settings(given.value("command-config")))
+    code = oncelog.main(
+        ["groups", "--kafka-errors", "--give-up-after", f"{give_up_after_s}", *words],
+        prog_name="oncelog", standalone_mode=False, obj=settings,
+    )  # fmt: skip
     return code if isinstance(code, int) else 0
 
 
@@ -117,8 +117,8 @@ async def _act(given: Given, settings: Mapping[str, Any], action: str, timeout_m
 
 
 async def _list(connection: Connection, given: Given) -> None:
-    states = _words(given.value("state"))
-    types = _words(given.value("type"))
+    states = words(given.value("state"))
+    types = words(given.value("type"))
     groups = [
         group
         for group in await _listed(connection)
@@ -138,11 +138,6 @@ async def _list(connection: Connection, given: Given) -> None:
     for group_id, values in lines:
         cells = "".join(f" {values[name]:<20}" for name in columns)
         sys.stdout.write(f"{group_id:<{width}}{cells}\n")
-
-
-def _words(text: str | None) -> list[str]:
-    """Return the words of a list that commas separate, in lower case."""
-    return [word.strip() for word in (text or "").lower().split(",") if word.strip()]
 
 
 async def _listed(connection: Connection) -> list[GroupListing]:

@@ -28,13 +28,15 @@ class OptionError(JavaError):
 class Option:
     """One option. `argument`: the type and the description of its value, as in Kafka's usage text
     (`String: topic`), or "" for a flag. `default`: the value without the option. The value of an
-    `is_optional` option may be missing."""
+    `is_optional` option may be missing. `available_if`: the option is refused without one of these
+    (joptsimple's availableIf)."""
 
     name: str
     help: str
     argument: str = ""
     default: str | None = None
     is_optional: bool = False
+    available_if: tuple[str, ...] = ()
 
     @property
     def type(self) -> str:
@@ -49,8 +51,8 @@ class Options:
         self.table = {option.name: option for option in (*options, *_EVERYWHERE)}
 
     def parse(self, arguments: Sequence[str]) -> Given:
-        """Return the given options. Raises OptionError for an unknown option and for an option
-        without its value."""
+        """Return the given options. Raises OptionError for an unknown option, for an option without
+        its value, and for an option that needs another one."""
         values: dict[str, list[str]] = {}
         at = 0
         while at < len(arguments):
@@ -84,7 +86,23 @@ class Options:
                     f"Option {name} requires an argument",
                 )
             given.append(argument)
+        self._check_available(values)
         return Given(self, values)
+
+    def _check_available(self, given: Collection[str]) -> None:
+        if any(option.name in given for option in _EVERYWHERE):
+            return
+        unavailable = [
+            name
+            for name, option in self.table.items()
+            if name in given and option.available_if and not set(option.available_if) & set(given)
+        ]
+        if unavailable:
+            raise OptionError(
+                f"{_JOPT}.UnavailableOptionException",
+                f"Option(s) [{', '.join(unavailable)}] are unavailable given other options on the "
+                "command line",
+            )
 
     def _is_option(self, word: str) -> bool:
         return word.startswith("-") and word.lstrip("-").partition("=")[0] in self.table

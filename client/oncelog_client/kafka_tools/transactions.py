@@ -19,6 +19,7 @@ from oncelog_client.admin.transactions import (
     describe_transactions,
     list_transactions,
 )
+from oncelog_client.cli.connecting import ToolSettings
 from oncelog_client.cli.hanging import MAX_TIMEOUT_MINUTES, open_transactions, rows_of
 from oncelog_client.cli.options import run
 from oncelog_client.errors import KafkaError, RetriableError
@@ -49,8 +50,15 @@ _FIRST_CALLS: Final = {
 }
 _OF_BROKER: Final = "describeProducers(api=DESCRIBE_PRODUCERS)"
 _OF_MARKER: Final = "abortTransaction(api=METADATA)"
-# After their look, these run our command. A sub-command that is not in _ACTIONS only runs it.
-_RUN_OURS: Final = ("abort",)
+# A sub-command that runs our command -> the options that our command gets. `abort` looks for the
+# partition first.
+_OF_OURS: Final = {
+    "abort": (
+        *("topic", "partition", "start_offset", "producer_id", "producer_epoch"),
+        "coordinator_epoch",
+    ),
+    "forceTerminateTransaction": ("transactional_id",),
+}
 # A new topic is known to every broker within this time. Kafka's tool waits for an unknown topic
 # as long as for a leader: default.api.timeout.ms, a minute.
 _UNKNOWN_TOPIC_MS: Final = 5_000
@@ -66,12 +74,11 @@ def main(arguments: Sequence[str]) -> int:
     if missing:
         sys.stderr.write(f"{missing}\n")
         return 1
-    if given.command not in _ACTIONS:
-        return _run_our_command(arguments)
     try:
         settings = read_settings(given.command_config)
         given.unknown_topic_ms = settings.get("default_api_timeout_ms", _UNKNOWN_TOPIC_MS)
-        run(_act(given, settings))
+        if given.command in _ACTIONS:
+            run(_act(given, settings))
     except SettingsError as error:
         sys.stderr.write(f"{error.message}\n")
         return 1
@@ -83,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         sys.stderr.write(f"{error.message}\n")
         return 1
-    return _run_our_command(arguments) if given.command in _RUN_OURS else 0
+    return _run_our_command(given, settings) if given.command in _OF_OURS else 0
 
 
 def _missing(given: argparse.Namespace) -> str:
@@ -138,10 +145,17 @@ def _failure(given: argparse.Namespace) -> str:
     return f"Failed to describe producers for partition {place} on {where}"
 
 
-def _run_our_command(arguments: Sequence[str]) -> int:
+def _run_our_command(given: argparse.Namespace, settings: dict[str, Any]) -> int:
     from oncelog_client.cli import oncelog
 
-    code = oncelog.main(["transactions", *arguments], prog_name="oncelog", standalone_mode=False)
+    words = ["transactions", given.command, f"--bootstrap-server={given.bootstrap_server}"]
+    for name in _OF_OURS[given.command]:
+        value = getattr(given, name)
+        if value is not None:
+            words.append(f"--{name.replace('_', '-')}={value}")
+    code = oncelog.main(
+        words, prog_name="oncelog", standalone_mode=False, obj=ToolSettings(settings)
+    )
     return code if isinstance(code, int) else 0
 
 
@@ -184,7 +198,12 @@ def _add_changes(commands: Any) -> None:
         help="Minutes without a record.",
     )
     force = commands.add_parser("forceTerminateTransaction", help="Abort an open transaction.")
-    force.add_argument("--transactionalId", "--transactional-id", required=True, help="The id.")
+    force.add_argument(
+        *("--transactionalId", "--transactional-id"),
+        dest="transactional_id",
+        required=True,
+        help="The id.",
+    )
 
 
 def _call_of(given: argparse.Namespace) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.harness.kafka.compared import BROKER, ToolPair, run_ours
+from tests.harness.kafka.compared import BROKER, Printed, ToolPair, run_ours
 from tests.harness.waiting import wait_until
 
 SERVER = ("--bootstrap-server", BROKER)
@@ -36,6 +36,24 @@ MEMBER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
         (*RESET, "--topic", "t", "--to-earliest", "--to-latest"),
         (*RESET, "--topic", "t", "--to-earliest", "--execute", "--dry-run"),
         (*RESET, "--topic", "t", "--all-groups", "--to-earliest"),
+        (*SERVER, "--delete", "--group", "g", "--topic", "t"),
+        (*SERVER, "--delete", "--group", "g", "--all-groups"),
+        (*SERVER, "--describe", "--group", "g", "--all-groups"),
+        (*SERVER, "--describe", "--group", "g", "--topic", "t"),
+        (*SERVER, "--delete-offsets", "--group", "g", "--all-groups", "--topic", "t"),
+        (*SERVER, "--delete-offsets", "--group", "g", "--group", "h", "--topic", "t"),
+        (*SERVER, "--list", "--group", "g"),
+        (*SERVER, "--list", "--topic", "t"),
+        (*SERVER, "--list", "--all-groups"),
+        (*SERVER, "--list", "--members"),
+        (*SERVER, "--list", "--offsets"),
+        (*SERVER, "--list", "--verbose"),
+        (*SERVER, "--describe", "--group", "g", "--type"),
+        (*SERVER, "--delete", "--group", "g", "--state"),
+        (*SERVER, "--describe", "--group", "g", "--state", "stable"),
+        (*SERVER, "--list", "--state", "stable,dead,"),
+        (*SERVER, "--list", "--state", ","),
+        ("--members", "--help"),
     ],
     ids=" ".join,
 )
@@ -49,14 +67,33 @@ def test_a_reset_without_topics(tools: ToolPair) -> None:
     assert refused.status == 1
 
 
+def words_of(printed: Printed) -> list[list[str]]:
+    """Return the words of each error in alphabetical order. Java lists the possible options in any
+    order."""
+    return [sorted(line.replace(",", " ").split()) for line in printed.errors]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--state", "stabel"),
+        ("--state", "stable,,dead"),
+        ("--type", "clasic"),
+        ("--type", "Classic,share"),
+        ("--state", "stabel", "--type", "clasic"),
+    ],
+    ids=" ".join,
+)
+def test_a_list_of_an_unknown_state_or_type(tools: ToolPair, wrong: tuple[str, ...]) -> None:
+    theirs, ours = tools.both("kafka-consumer-groups", *SERVER, "--list", *wrong)
+    assert words_of(ours) == words_of(theirs)
+    assert ours.status == theirs.status == 1
+
+
 @pytest.mark.parametrize("action", ["--describe", "--delete"])
 def test_an_action_without_a_group(tools: ToolPair, action: str) -> None:
-    """Java lists the possible options in any order."""
-    printed = tools.both("kafka-consumer-groups", *SERVER, action)
-    theirs, ours = ([set(line.split()) for line in tool.errors] for tool in printed)
-    assert [{word.strip(",") for word in line} for line in ours] == [
-        {word.strip(",") for word in line} for line in theirs
-    ]
+    theirs, ours = tools.both("kafka-consumer-groups", *SERVER, action)
+    assert words_of(ours) == words_of(theirs)
 
 
 @pytest.fixture
@@ -166,6 +203,10 @@ def test_a_group_without_members(tools: ToolPair, name: str) -> None:
         ("--to-datetime", "bad"),
         ("--to-datetime", "2026-13-01T00:00:00.000"),
         ("--by-duration", "bad"),
+        ("--to-datetime", "2026-11-21T06:00"),
+        ("--to-datetime", "2026-11-21T06:00:00"),
+        ("--to-datetime", "2026-11-21T06:00:00.5000"),
+        ("--to-datetime", "2026-11-21T06:00:00.000+1"),
     ],
     ids=" ".join,
 )
@@ -239,3 +280,77 @@ def _commit(tools: ToolPair, topic: str, offsets: dict[str, int]) -> None:
 def test_an_expression_is_validated(tools: ToolPair, regex: str) -> None:
     printed = tools.check_same("kafka-consumer-groups", *SERVER, "--validate-regex", regex)
     assert printed.out[0].startswith("The regular expression")
+
+
+def committed(tools: ToolPair, group: str, topic: str) -> list[list[int]]:
+    """Return the committed offsets of both brokers in the partitions of a topic."""
+    offsets = []
+    for address in (tools.kafka, tools.oncelog):
+        consumer = Consumer({"bootstrap.servers": address, "group.id": group})
+        places = consumer.committed([TopicPartition(topic, at) for at in range(2)], 30)
+        offsets.append([place.offset for place in places])
+        consumer.close()
+    return offsets
+
+
+@pytest.fixture
+def idle(tools: ToolPair, name: str) -> str:
+    """A group without members, with offsets in a topic of two partitions, on both brokers. Return
+    the name of both."""
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name, "--partitions", "2")
+    for address in (tools.kafka, tools.oncelog):
+        producer = Producer({"bootstrap.servers": address})
+        for at in range(10):
+            producer.produce(name, b"v", partition=at % 2)
+        assert producer.flush(30) == 0
+        consumer = Consumer({"bootstrap.servers": address, "group.id": name})
+        offsets = [TopicPartition(name, at, 3) for at in range(2)]
+        consumer.commit(offsets=offsets, asynchronous=False)
+        consumer.close()
+    return name
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--delete", "--group", "NAME", "--topic", "NAME"),
+        ("--delete", "--group", "NAME", "--all-groups"),
+        ("--delete-offsets", "--all-groups", "--topic", "NAME"),
+        ("--delete-offsets", "--group", "NAME", "--group", "other", "--topic", "NAME"),
+        ("--delete-offsets", "--group", "NAME", "--all-groups", "--topic", "NAME"),
+    ],
+    ids=" ".join,
+)
+def test_a_refused_deletion_keeps_all_offsets(
+    tools: ToolPair, idle: str, arguments: tuple[str, ...]
+) -> None:
+    named = (idle if word == "NAME" else word for word in arguments)
+    theirs, ours = tools.both("kafka-consumer-groups", *SERVER, *named)
+    assert (ours.status, ours.out) == (theirs.status, theirs.out)
+    assert words_of(ours) == words_of(theirs)
+    assert committed(tools, idle, idle) == [[3, 3], [3, 3]]
+
+
+@pytest.mark.parametrize(
+    ("action", "offsets"),
+    [
+        (("--reset-offsets", "--execute", "--to-offset", "1"), [1, 1]),
+        (("--reset-offsets", "--execute", "--to-offset", "-5"), [0, 0]),
+        (("--reset-offsets", "--execute", "--to-offset=-5"), [0, 0]),
+        (("--reset-offsets", "--execute", "--shift-by", "-1"), [2, 2]),
+        (("--reset-offsets", "--execute", "--to-datetime", "2096-11-21T06:00:00.5"), [5, 5]),
+        (("--reset-offsets", "--execute", "--to-datetime", "2006-1-2T6:0:0.000+01:00"), [0, 0]),
+        (("--delete-offsets",), [-1001, -1001]),
+    ],
+    ids=str,
+)
+def test_an_action_takes_every_option_of_kafkas_tool(
+    tools: ToolPair, idle: str, tmp_path: Path, action: tuple[str, ...], offsets: list[int]
+) -> None:
+    """Our own command runs these actions. It has no --timeout and refuses unknown settings."""
+    file = tmp_path / "client.properties"
+    file.write_text("client.dns.lookup=use_all_dns_ips\nreceive.buffer.bytes = 65536\n")
+    more = ("--timeout", "10000", "--command-config", str(file), "--group", idle, "--topic", idle)
+    theirs, ours = tools.both("kafka-consumer-groups", *SERVER, *action, *more)
+    assert ours.status == theirs.status == 0, (theirs, ours)
+    assert committed(tools, idle, idle) == [offsets, offsets]

@@ -223,3 +223,40 @@ def test_an_abort_at_an_offset_without_an_open_transaction(tools: ToolPair, name
     assert refused.errors == [
         f"Could not find any open transactions starting at offset 9 on partition {name}-0"
     ]
+
+
+def test_a_change_takes_every_setting_of_kafkas_clients(
+    tools: ToolPair, name: str, tmp_path: Path
+) -> None:
+    """Our own command ends the transaction. It refuses unknown settings."""
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
+    file = tmp_path / "client.properties"
+    file.write_text("client.dns.lookup=use_all_dns_ips\nreceive.buffer.bytes = 65536\n")
+    producer = Producer({"bootstrap.servers": tools.oncelog, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(name, b"v", partition=0)
+    assert producer.flush(30) == 0
+    server = ("--bootstrap-server", tools.oncelog, "--command-config", str(file))
+    ended = run_ours(
+        "kafka-transactions", *server, "forceTerminateTransaction", "--transactionalId", name
+    )
+    assert ended.returncode == 0, ended.stderr
+    described = run_ours("kafka-transactions", *server, "describe", "--transactional-id", name)
+    assert "Ongoing" not in described.stdout
+
+
+def test_an_abort_takes_every_setting_of_kafkas_clients(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("client.dns.lookup=use_all_dns_ips\n")
+    with (
+        Oncelog(tmp_path / "data", {**QUICK, VERIFICATION: "false"}) as broker,
+        Wire(broker.address) as wire,
+    ):
+        server = ("--bootstrap-server", broker.address)
+        run_ours("kafka-topics", *server, "--create", "--topic", name)
+        hanging(wire, name)
+        words = (*server, "--command-config", str(file), "abort")
+        place = ("--topic", name, "--partition", "0", "--start-offset", "0")
+        aborted = run_ours("kafka-transactions", *words, *place)
+        assert aborted.returncode == 0, aborted.stderr
