@@ -28,10 +28,10 @@ class Property(NamedTuple):
     value: str
 
 
-def parse_properties(text: str) -> list[Property]:
+def parse_properties(text: str, *, allow_bare_names: bool = False) -> list[Property]:
     """Return the properties of a file in order. Raises PropertiesError for a name without a
-    separator; Java would take an empty value."""
-    return [_property(number, line) for number, line in _logical_lines(text)]
+    separator, unless `allow_bare_names` is true: then its value is empty, as in Java."""
+    return [_property(*line, allow_bare_names) for line in _logical_lines(text)]
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -54,12 +54,12 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield start, line
 
 
-def _property(number: int, line: str) -> Property:
+def _property(number: int, line: str, allow_bare_names: bool) -> Property:
     name = re.match(_NAME, line)
     assert name is not None
     separator = re.compile(_SEPARATOR).match(line, name.end())
     assert separator is not None
-    if not separator[0] or not name[0]:
+    if not allow_bare_names and (not separator[0] or not name[0]):
         raise PropertiesError(f"line {number} is not name=value")
     return Property(_unescaped(name[0]), _unescaped(line[separator.end() :]))
 

@@ -1,27 +1,21 @@
-"""The options of kafka-configs.sh, and the entity that they name."""
+"""The options of kafka-configs.sh, and the settings that they name."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from oncelog_client.cli.properties_file import parse_properties
+from oncelog_client.kafka_tools.config_entities import DEFAULT_FLAGS, NAME_FLAGS
 from oncelog_client.kafka_tools.failures import ILLEGAL_ARGUMENT, JavaError
 from oncelog_client.kafka_tools.options import Given, Option, Options
 
-# A type in --entity-type -> the option for one entity of the type, and for its defaults
-_TYPES: Final = {
-    "topics": ("topic", None),
-    "clients": ("client", "client-defaults"),
-    "users": ("user", "user-defaults"),
-    "brokers": ("broker", "broker-defaults"),
-    "ips": ("ip", "ip-defaults"),
-    "client-metrics": ("client-metrics", None),
-    "groups": ("group", None),
-    "broker-loggers": ("broker-logger", None),
-}
-# key=value or key=[a,b]. Commas separate the pairs.
-_PAIR: Final = re.compile(r"([^=,]+)=(\[[^\]]*\]|[^,]*)(?:,|$)")
+# The patterns of Kafka's tool: commas separate the pairs, but not in brackets.
+_COMMA: Final = re.compile(r",(?=[^\]]*(?:\[|$))")
+_EQUALS: Final = re.compile(r"\s*=\s*(?=[^\]]*(?:\[|$))")
+_BRACKET: Final = re.compile(r"[\[\]]")
+_NAME: Final = re.compile(r"[$a-zA-Z0-9._-]*")
 
 OPTIONS: Final = Options(
     "This tool helps to manipulate and describe entity config for a topic, client, user, broker, "
@@ -40,73 +34,49 @@ OPTIONS: Final = Options(
         Option("entity-name", "A name of an --entity-type.", "String"),
         Option("entity-type", "A type of entity.", "String"),
         *(
-            Option(option, f"An entity of the type {name}.", "String")
-            for name, (option, _) in _TYPES.items()
+            Option(option, f"An entity of the type {type_}.", "String")
+            for option, type_ in NAME_FLAGS.items()
         ),
-        *(
-            Option(defaults, f"The defaults of {name}.")
-            for name, (_, defaults) in _TYPES.items()
-            if defaults
-        ),
+        *(Option(option, f"The defaults of {type_}.") for option, type_ in DEFAULT_FLAGS.items()),
     ],
 )
 
 
-class Entity(NamedTuple):
-    """The entity of a command. `name` is None for all entities of the type, "" for the defaults."""
-
-    type: str
-    name: str | None
-
-
-def entity_of(given: Given) -> Entity:
-    """Return the entity. Raises JavaError if there is none, or if the type is unknown."""
-    for name, (option, defaults) in _TYPES.items():
-        if given.has(option):
-            return Entity(name, given.value(option))
-        if defaults and given.has(defaults):
-            return Entity(name, "")
-    text = given.value("entity-type")
-    if text is None:
-        raise JavaError(ILLEGAL_ARGUMENT, "At least one entity type must be specified")
-    if text not in _TYPES:
-        raise JavaError(
-            ILLEGAL_ARGUMENT,
-            f"Invalid entity type {text}, the entity type must be one of topics, clients, users, "
-            "brokers, ips, client-metrics, groups, broker-loggers with a --bootstrap-server or "
-            "--bootstrap-controller argument",
-        )
-    return Entity(text, "" if given.has("entity-default") else given.value("entity-name"))
-
-
 def added(given: Given) -> dict[str, str]:
-    """Return the settings to set. Raises JavaError for another form, and for a file that cannot be
-    read."""
+    """Return the settings to set. A file is read as java.util.Properties reads it: in ISO-8859-1,
+    and a name alone has an empty value. Raises JavaError for another form, and for a file that
+    cannot be read."""
     settings: dict[str, str] = {}
     path = given.value("add-config-file")
     if path is not None:
         try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
+            text = Path(path).read_text(encoding="iso-8859-1")
         except OSError:
             raise JavaError("java.nio.file.NoSuchFileException", path) from None
-        pairs = [line.partition("=") for line in lines if line.strip()[:1] not in ("", "#", "!")]
-        settings = {name.strip(): value.strip() for name, _, value in pairs}
-    text = (given.value("add-config") or "").strip()
-    at = 0
-    while at < len(text):
-        pair = _PAIR.match(text, at)
-        if pair is None:
-            raise JavaError(
-                ILLEGAL_ARGUMENT,
-                "requirement failed: Invalid entity config: all configs to be added must be in the "
-                'format "key=val" or  "key=[val1,val2]" to group values which contain commas.',
-            )
-        settings[pair[1].strip()] = pair[2].strip().strip("[]")
-        at = pair.end()
+        settings = dict(parse_properties(text, allow_bare_names=True))
+    if given.has("add-config"):
+        settings |= _pairs(given.value("add-config") or "")
+    for name in settings:
+        if not _NAME.fullmatch(name):
+            raise JavaError(ILLEGAL_ARGUMENT, f"Invalid character found for config key: {name}")
     return settings
+
+
+def _pairs(text: str) -> dict[str, str]:
+    parts = _COMMA.split(text)
+    while len(parts) > 1 and not parts[-1]:  # as Java's String.split
+        parts.pop()
+    pairs = [_EQUALS.split(part) for part in parts]
+    if any(len(pair) != 2 for pair in pairs):
+        raise JavaError(
+            ILLEGAL_ARGUMENT,
+            "requirement failed: Invalid entity config: all configs to be added must be in the "
+            'format "key=val" or  "key=[val1,val2]" to group values which contain commas.',
+        )
+    return {name.strip(): _BRACKET.sub("", value).strip() for name, value in pairs}
 
 
 def deleted(given: Given) -> list[str]:
     """Return the names of the settings to remove."""
-    names = (given.value("delete-config") or "").split(",")
-    return [name.strip() for name in names if name.strip()]
+    names = [name.strip() for text in given.values("delete-config") for name in text.split(",")]
+    return [name for name in names if name]

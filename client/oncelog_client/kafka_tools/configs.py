@@ -5,24 +5,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from oncelog_client.admin.scram_credentials import UserScramCredentialAlteration
 from oncelog_client.cli.options import run
 from oncelog_client.kafka_tools import user_configs
-from oncelog_client.kafka_tools.config_options import OPTIONS, Entity, added, deleted, entity_of
+from oncelog_client.kafka_tools.config_entities import (
+    BROKERS,
+    CLIENTS,
+    IPS,
+    TOPICS,
+    USERS,
+    Entities,
+    check_counts,
+    entities_of,
+)
+from oncelog_client.kafka_tools.config_options import OPTIONS, added, deleted
 from oncelog_client.kafka_tools.connecting import Connection, connected, read_settings
 from oncelog_client.kafka_tools.failures import ILLEGAL_ARGUMENT, JavaError, check
-from oncelog_client.kafka_tools.options import Given
-from oncelog_client.kafka_tools.quota_configs import (
-    USERS,
-    Misused,
-    QuotaEntities,
-    alter,
-    check_names,
-    describe,
-)
-from oncelog_client.kafka_tools.quota_options import quota_entities
+from oncelog_client.kafka_tools.options import Given, OptionError
+from oncelog_client.kafka_tools.quota_configs import Misused, alter, check_names, describe
 from oncelog_client.kafka_tools.topic_names import listed
 from oncelog_client.kafka_tools.user_configs import hidden
 from oncelog_protocol.messages.describe_configs import (
@@ -39,8 +41,9 @@ from oncelog_protocol.messages.incremental_alter_configs import (
 )
 
 # The type of a resource in DescribeConfigs, and the source of its own settings (KIP-226)
-_RESOURCES: Final = {"topics": 2, "brokers": 4}
-_OWN_SOURCE: Final = {"topics": 1, "brokers": 2}
+_RESOURCES: Final = {TOPICS: 2, BROKERS: 4}
+_OWN_SOURCE: Final = {TOPICS: 1, BROKERS: 2}
+_CLIENTS: Final = frozenset({USERS, CLIENTS, IPS})
 _DEFAULT_BROKER: Final = 3
 _SOURCES: Final = {
     1: "DYNAMIC_TOPIC_CONFIG",
@@ -50,8 +53,7 @@ _SOURCES: Final = {
     5: "DEFAULT_CONFIG",
     6: "DYNAMIC_BROKER_LOGGER_CONFIG",
 }
-# The types of entities with defaults
-_WITH_DEFAULTS: Final = ("users", "clients", "brokers", "ips")
+_MISUSES: Final = (ILLEGAL_ARGUMENT, "java.lang.NumberFormatException")
 _SET: Final = 0
 _DELETE: Final = 1
 
@@ -63,68 +65,59 @@ def main(arguments: Sequence[str]) -> int:
         if not arguments:
             given.fail(OPTIONS.about)
         given.end_for_help_or_version()
-        quotas = quota_entities(given, arguments)
-        if quotas is not None:
-            credentials = _credentials(given, quotas)
-            settings = read_settings(given.value("command-config"))
-            acting = _act_on_clients(given, settings, quotas, credentials)
+        entities = entities_of(given)
+        settings = read_settings(given.value("command-config"))
+        if given.has("alter"):
+            check_counts(entities)
+        if _CLIENTS & set(entities.types):
+            credentials = _credentials(given, entities)
+            acting = _act_on_clients(given, settings, entities, credentials)
         else:
-            entity = _checked(given)
-            changes = _changes(given)
-            settings = read_settings(given.value("command-config"))
-            acting = _act(given, settings, entity, changes)
+            entity = Entity(entities.types[0], entities.names[0] if entities.names else None)
+            acting = _act(given, settings, entity, _changes(given, entity))
     except JavaError as error:
-        sys.stderr.write(f"{error.message}\n")
-        return 1
+        if _is_misuse(error):
+            sys.stderr.write(f"{error.message}\n")
+            return 1
+        return _failed(arguments, str(error))
     try:
         run(acting)
     except Misused as error:
         sys.stderr.write(f"{error.message}\n")
         return 1
     except JavaError as error:
-        sys.stderr.write(
-            "Error while executing config command with args "
-            f"'{' '.join(map(hidden, arguments))}'\n"
-            f"java.util.concurrent.ExecutionException: {error}\n"
-        )
-        return 1
+        return _failed(arguments, f"java.util.concurrent.ExecutionException: {error}")
     return 0
 
 
-def _checked(given: Given) -> Entity:
-    """Return the entity of the command. Ends the tool for options that do not fit together. Raises
-    JavaError."""
-    if given.has("describe") == given.has("alter"):
-        given.fail("Command must include exactly one action: --describe, --alter")
-    entity = entity_of(given)
-    if not given.has("bootstrap-server"):
-        raise JavaError(
-            ILLEGAL_ARGUMENT,
-            "Either --bootstrap-server or --bootstrap-controller must be specified."
-            if not given.has("bootstrap-controller")
-            else "oncelog has no listener for controllers: use --bootstrap-server",
-        )
-    if given.has("alter"):
-        if not any(map(given.has, ("add-config", "add-config-file", "delete-config"))):
-            raise JavaError(
-                ILLEGAL_ARGUMENT,
-                "At least one of --add-config, --add-config-file, or --delete-config must be "
-                "specified with --alter",
-            )
-        if entity.name is None:
-            raise JavaError(
-                ILLEGAL_ARGUMENT,
-                "An entity-name or default entity must be specified with --alter of users, "
-                "clients, brokers or ips"
-                if entity.type in _WITH_DEFAULTS
-                else f"An entity name must be specified with --alter of {entity.type}",
-            )
-        if entity.type not in _RESOURCES:
-            raise JavaError(ILLEGAL_ARGUMENT, f"oncelog has no settings of {entity.type} yet")
-    return entity
+def _is_misuse(error: JavaError) -> bool:
+    """Return True if Kafka's tool prints only the message of this error."""
+    return isinstance(error, OptionError | Misused) or error.java_class in _MISUSES
 
 
-def _changes(given: Given) -> list[AlterableConfig]:
+def _failed(arguments: Sequence[str], exception: str) -> int:
+    """Print an error as Kafka's tool does, and return the exit code."""
+    sys.stderr.write(
+        "Error while executing config command with args "
+        f"'{' '.join(map(hidden, arguments))}'\n{exception}\n"
+    )
+    return 1
+
+
+class Entity(NamedTuple):
+    """The topic or broker of a command. `name` is None for all entities of the type, "" for the
+    defaults."""
+
+    type: str
+    name: str | None
+
+
+def _changes(given: Given, entity: Entity) -> list[AlterableConfig]:
+    """Return the changes of a command. Raises JavaError."""
+    if not given.has("alter"):
+        return []
+    if entity.type not in _RESOURCES:
+        raise JavaError(ILLEGAL_ARGUMENT, f"oncelog has no settings of {entity.type} yet")
     changes = [
         AlterableConfig(name=name, config_operation=_SET, value=value)
         for name, value in added(given).items()
@@ -145,9 +138,7 @@ async def _act(
                 await _describe(found, Entity(entity.type, name), is_all=given.has("all"))
 
 
-def _credentials(
-    given: Given, entities: QuotaEntities
-) -> list[UserScramCredentialAlteration] | None:
+def _credentials(given: Given, entities: Entities) -> list[UserScramCredentialAlteration] | None:
     """Return the alterations of credentials, or None if the command alters quotas or only
     describes. Raises JavaError."""
     if not given.has("alter"):
@@ -162,7 +153,7 @@ def _credentials(
 async def _act_on_clients(
     given: Given,
     settings: Mapping[str, Any],
-    entities: QuotaEntities,
+    entities: Entities,
     credentials: list[UserScramCredentialAlteration] | None,
 ) -> None:
     """Describe or alter quotas, or credentials of users."""
@@ -244,8 +235,9 @@ async def _alter(connection: Connection, entity: Entity, changes: list[Alterable
     )
     request = IncrementalAlterConfigsRequest(resources=[resource])
     if entity.type == "brokers" and entity.name:
-        node = int(entity.name) if entity.name.isdecimal() else -1
-        response = await connection.call_node(node, request, IncrementalAlterConfigsResponse)
+        response = await connection.call_node(
+            int(entity.name), request, IncrementalAlterConfigsResponse
+        )
     else:
         response = await connection.call_controller(request, IncrementalAlterConfigsResponse)
     for row in response.responses:

@@ -54,6 +54,7 @@ class Options:
         """Return the given options. Raises OptionError for an unknown option, for an option without
         its value, and for an option that needs another one."""
         values: dict[str, list[str]] = {}
+        order: list[str] = []
         at = 0
         while at < len(arguments):
             word, at = arguments[at], at + 1
@@ -68,6 +69,7 @@ class Options:
                     f"{_JOPT}.UnrecognizedOptionException", f"{name} is not a recognized option"
                 )
             given = values.setdefault(name, [])
+            order.append(name)
             if not option.argument:
                 continue
             following = arguments[at] if at < len(arguments) else None
@@ -87,7 +89,7 @@ class Options:
                 )
             given.append(argument)
         self._check_available(values)
-        return Given(self, values)
+        return Given(self, values, order)
 
     def _check_available(self, given: Collection[str]) -> None:
         if any(option.name in given for option in _EVERYWHERE):
@@ -115,10 +117,14 @@ _EVERYWHERE: Final = (
 
 
 class Given:
-    """The options of one command line."""
+    """The options of one command line. `order`: their names in the order of the command line, with
+    repetitions."""
 
-    def __init__(self, options: Options, values: dict[str, list[str]]) -> None:
+    def __init__(
+        self, options: Options, values: dict[str, list[str]], order: Sequence[str]
+    ) -> None:
         self.options = options
+        self.order = order
         self._values = values
 
     def has(self, name: str) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
-from typing import Final, NamedTuple
+from typing import Final
 
 from oncelog_client.admin.scram_credentials import ScramMechanism
+from oncelog_client.kafka_tools.config_entities import CLIENTS, IPS, USERS, Entities
 from oncelog_client.kafka_tools.connecting import Connection
 from oncelog_client.kafka_tools.failures import ERRORS_PACKAGE, ILLEGAL_ARGUMENT, JavaError, check
 from oncelog_client.kafka_tools.java_text import double_text, in_hash_order, map_hash, string_hash
@@ -24,9 +25,6 @@ from oncelog_protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 
-USERS: Final = "users"
-CLIENTS: Final = "clients"
-IPS: Final = "ips"
 # A type of the tool -> the type of an entity, and the tool's words for such an entity.
 _TYPES: Final = {USERS: "user", CLIENTS: "client-id", IPS: "ip"}
 _SHOWN: Final = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
@@ -45,19 +43,11 @@ _INVALID_CONFIG: Final = f"{ERRORS_PACKAGE}.InvalidConfigurationException"
 _Names = Mapping[str, str | None]
 
 
-class QuotaEntities(NamedTuple):
-    """The entities of a command: their types, and the names in the order of the command line. There
-    may be fewer names than types. The name "" is the default."""
-
-    types: tuple[str, ...]
-    names: tuple[str, ...]
-
-
 class Misused(JavaError):
     """An error in the command. kafka-configs prints its message alone."""
 
 
-def check_names(entities: QuotaEntities, added: Collection[str], deleted: Collection[str]) -> None:
+def check_names(entities: Entities, added: Collection[str], deleted: Collection[str]) -> None:
     """Raise JavaError for a name that is no quota of these clients or addresses."""
     if entities.types[0] == IPS:
         unknown = [name for name in (*added, *deleted) if name not in _ADDRESS_QUOTAS]
@@ -83,7 +73,7 @@ def _is_scram(name: str) -> bool:
     return any(name == mechanism.sasl for mechanism in ScramMechanism)
 
 
-async def describe(connection: Connection, entities: QuotaEntities) -> None:
+async def describe(connection: Connection, entities: Entities) -> None:
     """Print a line for each entity with quotas."""
     for names, quotas in await _described(connection, entities):
         shown = ", ".join(
@@ -97,15 +87,11 @@ async def describe(connection: Connection, entities: QuotaEntities) -> None:
 
 async def alter(
     connection: Connection,
-    entities: QuotaEntities,
+    entities: Entities,
     added: Mapping[str, str],
     deleted: Sequence[str],
 ) -> None:
     """Set and remove the quotas of one entity. Raises JavaError."""
-    if len(entities.types) != len(entities.names):
-        raise Misused(
-            ILLEGAL_ARGUMENT, "Exactly one entity name must be specified for every entity type"
-        )
     found = await _described(connection, entities)
     old = found[0][1] if found else {}
     missing = [name for name in deleted if name not in old]
@@ -132,7 +118,7 @@ def _limit(name: str, text: str) -> float:
 
 
 async def _described(
-    connection: Connection, entities: QuotaEntities
+    connection: Connection, entities: Entities
 ) -> list[tuple[_Names, dict[str, float]]]:
     """Return the entities with their quotas, both in the order of the Java client's maps."""
     components = [_component(*pair) for pair in zip_longest(entities.types, entities.names)]

@@ -17,6 +17,7 @@ from oncelog_client.admin.scram_credentials import (
 )
 from oncelog_client.admin.users import alter_credentials, describe_credentials
 from oncelog_client.errors import KafkaError
+from oncelog_client.kafka_tools.config_entities import USERS
 from oncelog_client.kafka_tools.connecting import Connection
 from oncelog_client.kafka_tools.failures import (
     ILLEGAL_ARGUMENT,
@@ -26,7 +27,7 @@ from oncelog_client.kafka_tools.failures import (
     print_log,
 )
 from oncelog_client.kafka_tools.options import Given
-from oncelog_client.kafka_tools.quota_configs import CLIENT_QUOTAS, USERS
+from oncelog_client.kafka_tools.quota_configs import CLIENT_QUOTAS
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.secret import HIDDEN, Secret
 from oncelog_protocol.security.scram_credential import LEAST_ITERATIONS

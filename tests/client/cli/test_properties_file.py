@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from oncelog_client.cli.options import parse_settings, read_properties
 from oncelog_client.cli.properties_file import PropertiesError, parse_properties
+from oncelog_client.kafka_tools.config_options import OPTIONS, added
 from oncelog_client.kafka_tools.connecting import read_settings
 
 CANARY = "S3cret!"
@@ -22,14 +23,40 @@ JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 @given(st.text(alphabet="ab#!=: \t\f\\\n\ru04€", max_size=40))
 def test_any_text_has_the_properties_of_java(text: str) -> None:
     try:
-        ours = dict(parse_properties(text))
-    except PropertiesError:
-        return  # a name without a separator, for which Java takes an empty value
-    try:
         expected = javaproperties.loads(text)
     except javaproperties.InvalidUEscapeError:
         return
+    # For a backslash at the end of the file Java has an empty name, and javaproperties has none.
+    with_bare_names = dict(parse_properties(text, allow_bare_names=True))
+    assert {**with_bare_names, "": 0} == {**expected, "": 0}
+    try:
+        ours = dict(parse_properties(text))
+    except PropertiesError:
+        return  # a name without a separator, for which Java takes an empty value
     assert ours == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "password"),
+    [
+        ("a-secret ", "a-secret "),
+        ("a=b:c[d]", "a=b:c[d]"),
+        ("a\\\n  -secret", "a-secret"),
+        ("\\u00e4\\\\b", "\u00e4\\b"),
+    ],
+)
+def test_a_password_in_a_file_of_kafka_configs_is_the_one_of_java(
+    written: str, password: str, tmp_path: Path
+) -> None:
+    """A former defect: the tool set another password than Kafka's tool."""
+    path = tmp_path / "user.properties"
+    text = f"# a user\nSCRAM-SHA-256=iterations=4096,password={written}\nproducer_byte_rate\n"
+    path.write_text(text)
+    command = ("--alter", "--user", "a", "--add-config-file", str(path))
+    assert added(OPTIONS.parse(command)) == {
+        "SCRAM-SHA-256": f"iterations=4096,password={password}",
+        "producer_byte_rate": "",
+    }
 
 
 @pytest.mark.parametrize("text", ["name", "a=b\n name", "=x", "a=b\n\\\n"])

@@ -2,12 +2,50 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.harness.kafka.compared import BROKER, ToolPair, run_ours
 from tests.harness.waiting import wait_until
 
 SERVER = ("--bootstrap-server", BROKER)
+
+
+# Each names several entities, or changes that do not fit together.
+REFUSED = """\
+--alter --entity-type brokers --entity-name 1 --entity-default --add-config log.roll.ms=70000
+--alter --entity-type brokers --entity-default --entity-name 1 --add-config log.roll.ms=70000
+--alter --entity-type brokers --entity-name 1 --entity-name 2 --add-config log.roll.ms=70000
+--alter --entity-type brokers --add-config log.roll.ms=70000
+--alter --topic orders --broker 1 --add-config max.message.bytes=5000
+--alter --topic orders --topic bills --add-config max.message.bytes=5000
+--alter --topic orders --user a --add-config max.message.bytes=5000
+--alter --entity-type topics --entity-type brokers --entity-name 1 --add-config a=1
+--alter --entity-type topics --entity-name a --entity-name b --add-config max.message.bytes=5000
+--alter --entity-type topics --entity-default --add-config max.message.bytes=5000
+--alter --entity-type topics --add-config max.message.bytes=5000
+--alter --broker 1 --broker-defaults --add-config log.roll.ms=70000
+--alter --broker 1 --entity-default --add-config log.roll.ms=70000
+--alter --broker 1 --entity-name 2 --add-config log.roll.ms=70000
+--alter --broker x --add-config log.roll.ms=70000
+--alter --broker 9999999999 --add-config log.roll.ms=70000
+--alter --broker-logger x --add-config kafka=INFO
+--describe --broker x
+--describe --entity-type brokers --entity-name x
+--describe --topic t --add-config x=1
+--describe --topic t --delete-config x
+--describe --entity-type topics --entity-default
+--describe --entity-type broker-loggers
+--describe --entity-type topics --entity-type topics
+--describe --topic t --topic u
+--alter --topic t --add-config x=1 --add-config-file /nosuch
+--alter --topic t --add-config x=1 --add-config y=1
+--alter --topic t --add-config x=1,y
+--alter --topic t --add-config x!=1
+--alter --topic t --add-config-file /nosuch
+--describe --topic t --command-config /nosuch
+"""
 
 
 @pytest.mark.parametrize(
@@ -27,6 +65,10 @@ SERVER = ("--bootstrap-server", BROKER)
         (*SERVER, "--describe", "--entity-type", "brokers", "--entity-name", "1"),
         (*SERVER, "--describe", "--entity-type", "users"),
         (*SERVER, "--describe", "--entity-type", "clients"),
+        *((*SERVER, *line.split()) for line in REFUSED.splitlines()),
+        ("--alter", "--broker", "1", "--add-config", "log.roll.ms=70000"),
+        ("--describe", "--entity-type", "nosuch"),
+        (*SERVER, "--bootstrap-controller", BROKER, "--describe", "--broker", "1"),
     ],
     ids=" ".join,
 )
@@ -248,3 +290,31 @@ def test_numbers_of_threads_are_changed_while_a_broker_runs(tools: ToolPair) -> 
             tools.check_same("kafka-configs", *change, "--add-config", threads)
         finally:
             tools.check_same("kafka-configs", *change, "--delete-config", names)
+
+
+def test_settings_are_removed_by_several_options(tools: ToolPair, name: str) -> None:
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
+    topic = (*SERVER, "--alter", "--topic", name)
+    changes = "max.message.bytes=5000,retention.ms=7,flush.ms=8"
+    tools.check_same("kafka-configs", *topic, "--add-config", changes)
+    removed = ("--delete-config", "max.message.bytes, flush.ms,", "--delete-config", "retention.ms")
+    tools.check_same("kafka-configs", *topic, *removed)
+    described = tools.check_same("kafka-configs", *SERVER, "--describe", "--topic", name)
+    assert described.out == [f"Dynamic configs for topic {name} are:"]
+
+
+def test_a_file_of_settings_is_read_as_java_reads_it(
+    tools: ToolPair, name: str, tmp_path: Path
+) -> None:
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
+    file = tmp_path / "topic.properties"
+    file.write_text(
+        "# settings\n! of a topic\nmax.message.bytes : 5000\nretention.ms 70000\n"
+        "cleanup.policy=compact,\\\n    delete\nflush\\u002ems=\\u0038\n"
+        "leader.replication.throttled.replicas\n"
+    )
+    change = ("--alter", "--topic", name, "--add-config-file", str(file))
+    tools.check_same("kafka-configs", *SERVER, *change)
+    described = tools.check_same("kafka-configs", *SERVER, "--describe", "--topic", name)
+    assert "cleanup.policy=compact,delete" in described.out[1]
+    assert len(described.out) == 6
