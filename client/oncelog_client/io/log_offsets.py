@@ -34,6 +34,7 @@ _ISOLATED = versions_with(ListOffsetsRequest, "isolation_level")
 
 # Called with a partition and its result: None if the log has no record at or after the timestamp.
 Found = Callable[[TopicPartition, OffsetAndTimestamp | None], None]
+Failed = Callable[[TopicPartition, KafkaError], None]
 _Responses = dict[TopicPartition, OffsetAndTimestamp | KafkaError | None]
 
 
@@ -87,6 +88,48 @@ async def without_leader(
     }
 
 
+async def list_offsets_of_each(
+    cluster: Cluster,
+    timestamps: Mapping[TopicPartition, int],
+    timeout_ms: float,
+    *,
+    read_committed: bool,
+) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
+    """Return the same as `list_offsets`, and for a partition without a result its error. All
+    partitions have the same timeout."""
+    missing = dict(timestamps)
+    found: dict[TopicPartition, OffsetAndTimestamp | KafkaError] = {}
+
+    def note(partition: TopicPartition, response: OffsetAndTimestamp | None) -> None:
+        del missing[partition]
+        found.pop(partition, None)
+        if response is not None:
+            found[partition] = response
+
+    def note_error(partition: TopicPartition, error: KafkaError) -> None:
+        found[partition] = error
+        if not isinstance(error, RetriableError):
+            del missing[partition]
+
+    async def attempt() -> None:
+        try:
+            await ask_leaders(
+                cluster, dict(missing), note, read_committed=read_committed, failed=note_error
+            )
+        except KafkaError as error:
+            if not missing:
+                return
+            # An error that no retry resolves is the result of its partition. Retry the others.
+            left = (found.get(partition) for partition in missing)
+            raise next((each for each in left if isinstance(each, KafkaError)), error) from None
+
+    try:
+        await cluster.retry(attempt, timeout_ms)
+    except KafkaError as error:
+        found |= {partition: found.get(partition, error) for partition in missing}
+    return found
+
+
 def name_partitions(
     cluster: Cluster, error: RetriableError, missing: Iterable[TopicPartition]
 ) -> None:
@@ -113,24 +156,29 @@ async def ask_leaders(
     *,
     read_committed: bool,
     or_end: bool = False,
+    failed: Failed | None = None,
 ) -> None:
-    """Send a request to all known leaders at once, and call `found` with each result as it arrives.
-    With `or_end`, the result of a log without a record at or after the timestamp is its end.
+    """Send a request to all known leaders at once, and call `found` with each result as it arrives,
+    and `failed` with the error of each partition. With `or_end`, the result of a log without a
+    record at or after the timestamp is its end.
 
     If a request or a partition failed, raise its error at the end. Of several errors, raise one
     that no retry resolves rather than a RetriableError.
     """
-    topics = {partition.topic for partition in timestamps}
-    cluster.watch(topics)
-    known = [cluster.metadata.topics.get(topic) for topic in topics]
-    if not all(info is not None and info.usable for info in known):
-        await cluster.refresh()
+    await _find_topics(cluster, {partition.topic for partition in timestamps})
     failures: list[KafkaError] = []
+
+    def note_failure(error: KafkaError, partitions: Iterable[TopicPartition]) -> None:
+        failures.append(error)
+        if failed is not None:
+            for partition in partitions:
+                failed(partition, error)
+
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     for partition, timestamp in timestamps.items():
         leader = cluster.metadata.leader(partition)
         if leader is None:
-            failures.append(cluster.metadata.no_leader(partition))
+            note_failure(cluster.metadata.no_leader(partition), [partition])
         else:
             by_leader.setdefault(leader, {})[partition] = timestamp
 
@@ -143,13 +191,13 @@ async def ask_leaders(
             ends = await _ask(cluster, leader, at_end, read_committed) if timed else {}
             responses = await _ask(cluster, leader, wanted, read_committed)
         except KafkaError as error:
-            failures.append(error)
+            note_failure(error, wanted)
             return
         for partition, outcome in responses.items():
             if outcome is None:
                 outcome = ends.get(partition)
             if isinstance(outcome, KafkaError):
-                failures.append(outcome)
+                note_failure(outcome, [partition] if partition in wanted else ())
             elif partition in wanted:
                 found(partition, outcome)
 
@@ -158,6 +206,13 @@ async def ask_leaders(
         cluster.refresh_soon()
     for error in sorted(failures, key=lambda error: isinstance(error, RetriableError)):
         raise error
+
+
+async def _find_topics(cluster: Cluster, topics: set[str]) -> None:
+    cluster.watch(topics)
+    known = [cluster.metadata.topics.get(topic) for topic in topics]
+    if not all(info is not None and info.usable for info in known):
+        await cluster.refresh()
 
 
 async def _ask(

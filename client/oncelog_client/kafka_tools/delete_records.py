@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from oncelog_client.admin.records import delete_records
+from oncelog_client.admin.records import delete_records_of_each
 from oncelog_client.cli.options import run
 from oncelog_client.errors import KafkaError
 from oncelog_client.kafka_tools.connecting import connected, read_settings
 from oncelog_client.kafka_tools.failures import JavaError, java_error
+from oncelog_client.kafka_tools.json_values import (
+    as_array,
+    as_integer,
+    as_long,
+    as_object,
+    as_string,
+    field,
+    parse_json,
+)
 from oncelog_client.kafka_tools.options import Given, Option, Options
 from oncelog_client.values import TopicPartition
 
@@ -62,21 +71,26 @@ def _read(path: str) -> str:
 def _offsets(text: str) -> dict[TopicPartition, int]:
     """Return the offset of each partition. Raises JavaError for another form of JSON."""
     try:
-        parsed = json.loads(text)
+        parsed = parse_json(text)
     except ValueError:
         raise JavaError(_INVALID, "The input string is not a valid JSON") from None
-    version = parsed.get("version", 1)
+    version = as_integer(as_object(parsed).get("version", 1))
     if version != 1:
         raise JavaError(_INVALID, f"Not supported version field value {version}")
     if "partitions" not in parsed:
         raise JavaError(_INVALID, "Missing partitions field")
-    offsets: dict[TopicPartition, int] = {}
-    for row in parsed["partitions"]:
-        partition = TopicPartition(str(row["topic"]), int(row["partition"]))
-        if partition in offsets:
-            text = f"Offset json file contains duplicate topic partitions: {partition}"
-            raise JavaError(_TWICE, text)
-        offsets[partition] = int(row["offset"])
+    rows = [
+        (
+            TopicPartition(as_string(field(row, "topic")), as_integer(field(row, "partition"))),
+            as_long(field(row, "offset")),
+        )
+        for row in as_array(parsed["partitions"])
+    ]
+    offsets = dict(rows)
+    if len(offsets) < len(rows):
+        counts = Counter(partition for partition, _ in rows)
+        twice = ",".join(str(partition) for partition, count in counts.items() if count > 1)
+        raise JavaError(_TWICE, f"Offset json file contains duplicate topic partitions: {twice}")
     return offsets
 
 
@@ -86,12 +100,11 @@ async def _delete(
     async with connected(given.value("bootstrap-server"), settings, "metadata") as connection:
         sys.stdout.write("Executing records delete operation\n")
         sys.stdout.write("Records delete operation completed:\n")
-        for partition, offset in before.items():
-            try:
-                done = await delete_records(
-                    connection.cluster, {partition: offset}, connection.timeout_ms
-                )
-                result = f"low_watermark: {done[partition]}"
-            except KafkaError as error:
-                result = f"error: {java_error(error.code)}"
-            sys.stdout.write(f"partition: {partition}\t{result}\n")
+        done = await delete_records_of_each(connection.cluster, before, connection.timeout_ms)
+        for partition, result in done.items():
+            shown = (
+                f"error: {java_error(result.code)}"
+                if isinstance(result, KafkaError)
+                else f"low_watermark: {result}"
+            )
+            sys.stdout.write(f"partition: {partition}\t{shown}\n")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from oncelog_client.cli.options import run
 from oncelog_client.errors import KafkaError
-from oncelog_client.io.log_offsets import list_offsets
+from oncelog_client.io.log_offsets import list_offsets_of_each
 from oncelog_client.kafka_tools.connecting import connected, read_settings
 from oncelog_client.kafka_tools.failures import JavaError, SettingsError
 from oncelog_client.kafka_tools.options import Given, Option, OptionError, Options
@@ -122,19 +122,20 @@ async def _offsets(
         ]
         if not partitions:
             raise TerseError("Could not match any topic-partitions with the specified filters")
-        offsets: dict[TopicPartition, int] = {}
+        found = await list_offsets_of_each(
+            connection.cluster,
+            dict.fromkeys(partitions, timestamp),
+            connection.timeout_ms,
+            read_committed=False,
+        )
         for partition in partitions:
-            try:
-                found = await list_offsets(
-                    connection.cluster,
-                    {partition: timestamp},
-                    connection.timeout_ms,
-                    read_committed=False,
-                )
-            except KafkaError as error:
+            error = found.get(partition)
+            if isinstance(error, KafkaError):
                 sys.stderr.write(
                     f"Skip getting offsets for topic-partition {partition} due to error: {error}\n"
                 )
-                continue
-            offsets |= {key: row.offset for key, row in found.items() if row.offset >= 0}
-        return offsets
+        return {
+            partition: row.offset
+            for partition, row in found.items()
+            if not isinstance(row, KafkaError) and row.offset >= 0
+        }

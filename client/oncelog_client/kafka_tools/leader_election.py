@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,15 @@ from oncelog_client.cli.options import run
 from oncelog_client.errors import KafkaError
 from oncelog_client.kafka_tools.connecting import connected, read_settings
 from oncelog_client.kafka_tools.failures import TIMEOUT, JavaError, java_error, of_client
+from oncelog_client.kafka_tools.json_values import (
+    JsonError,
+    as_array,
+    as_integer,
+    as_object,
+    as_string,
+    field,
+    parse_json,
+)
 from oncelog_client.kafka_tools.options import Given, Option, OptionError, Options
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
@@ -20,7 +28,6 @@ from oncelog_protocol.errors import ErrorCode
 _COMMAND_FAILED: Final = "org.apache.kafka.tools.AdminCommandFailedException"
 _OPERATION_FAILED: Final = "org.apache.kafka.tools.AdminOperationException"
 _RUNTIME: Final = "java.lang.RuntimeException"
-_MAPPING: Final = "com.fasterxml.jackson.databind.JsonMappingException"
 # The tool's own time limit, if the settings have none.
 _TIMEOUT_MS: Final = 30_000
 # The options that choose the partitions.
@@ -122,19 +129,13 @@ def _read(path: str) -> str:
 def _partitions(text: str) -> list[TopicPartition]:
     """Return the partitions in a file. Raises JavaError for another form of JSON."""
     try:
-        parsed = json.loads(text)
+        parsed = parse_json(text)
     except ValueError:
         raise JavaError(_OPERATION_FAILED, "Replica election data is empty") from None
-    if "partitions" not in _as(dict, parsed, "Expected JSON object"):
-        message = 'Replica election data is missing "partitions" field'
-        raise JavaError(_OPERATION_FAILED, message)
-    rows = [
-        TopicPartition(
-            _as(str, _field(row, "topic"), "Expected `String` value"),
-            _as(int, _field(row, "partition"), "Expected `Integer` value"),
-        )
-        for row in _as(list, parsed["partitions"], "Expected JSON array")
-    ]
+    try:
+        rows = _rows(parsed)
+    except JsonError as error:
+        raise JavaError(_RUNTIME, str(error)) from None
     twice = sorted({row for row in rows if rows.count(row) > 1})
     if twice:
         names = ", ".join(map(str, twice))
@@ -143,21 +144,14 @@ def _partitions(text: str) -> list[TopicPartition]:
     return rows
 
 
-def _field(row: Any, name: str) -> Any:
-    if name not in _as(dict, row, "Expected JSON object"):
-        raise _unmapped(f"No such field exists: `{name}`")
-    return row[name]
-
-
-def _as(kind: type, value: Any, expected: str) -> Any:
-    if not isinstance(value, kind) or isinstance(value, bool):
-        received = json.dumps(value, separators=(",", ":"))
-        raise _unmapped(f"{expected}, received {received}")
-    return value
-
-
-def _unmapped(reason: str) -> JavaError:
-    return JavaError(_RUNTIME, f"{_MAPPING}: {reason}")
+def _rows(parsed: Any) -> list[TopicPartition]:
+    if "partitions" not in as_object(parsed):
+        message = 'Replica election data is missing "partitions" field'
+        raise JavaError(_OPERATION_FAILED, message)
+    return [
+        TopicPartition(as_string(field(row, "topic")), as_integer(field(row, "partition")))
+        for row in as_array(parsed["partitions"])
+    ]
 
 
 # --- the election

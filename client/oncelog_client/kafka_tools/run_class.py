@@ -10,6 +10,7 @@ from oncelog_client.kafka_tools.tools import run_tool
 
 # The last part of a class name -> the tool. The package of most classes has changed over the years.
 _TOOLS: Final = {
+    "AclCommand": "kafka-acls.sh",
     "BrokerApiVersionsCommand": "kafka-broker-api-versions.sh",
     "ClusterTool": "kafka-cluster.sh",
     "ConfigCommand": "kafka-configs.sh",
@@ -17,6 +18,7 @@ _TOOLS: Final = {
     "ConsoleProducer": "kafka-console-producer.sh",
     "ConsumerGroupCommand": "kafka-consumer-groups.sh",
     "DeleteRecordsCommand": "kafka-delete-records.sh",
+    "DumpLogSegments": "kafka-dump-log.sh",
     "GetOffsetShell": "kafka-get-offsets.sh",
     "LeaderElectionCommand": "kafka-leader-election.sh",
     "LogDirsCommand": "kafka-log-dirs.sh",

@@ -125,6 +125,10 @@ def test_a_tool_by_the_name_of_its_class(tools: ToolPair) -> None:
     theirs = run_tool("get-offsets", "--version")
     ours = run_ours("kafka-run-class", "kafka.tools.GetOffsetShell", "--version")
     assert ours == theirs
+    acls = run_ours("kafka-run-class", "kafka.admin.AclCommand", "--version")
+    assert acls == theirs
+    dump = run_ours("kafka-run-class", "kafka.tools.DumpLogSegments", "--files", "/nosuch.log")
+    assert "/nosuch.log" in dump.stderr
     missing = run_ours("kafka-run-class", "kafka.tools.NoSuch")
     assert missing.returncode == 1
     assert missing.stderr.startswith("Error: Could not find or load main class kafka.tools.NoSuch")
