@@ -159,7 +159,9 @@ async def _describe(connection: Connection, given: Given) -> None:
             raise java_error(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {name} not found.")
     for group in described.values():
         sys.stderr.write(_WITHOUT_MEMBERS.get(group.state, "").format(group=group.group_id))
-        sys.stdout.write(f"\n{await _table(connection, given, group)}")
+        table = await _table(connection, given, group)
+        if table:
+            sys.stdout.write(f"\n{table}")
 
 
 async def _table(connection: Connection, given: Given, group: GroupDescription) -> str:

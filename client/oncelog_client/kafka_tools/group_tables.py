@@ -13,10 +13,9 @@ _LEAST: Final = 15
 
 
 class GroupRow(NamedTuple):
-    """One line about a partition of a group. `partition` is None for a member without a partition.
-    `member` is None if no member owns the partition."""
+    """One line about a partition of a group. `member` is None if no member owns the partition."""
 
-    partition: TopicPartition | None
+    partition: TopicPartition
     leader_epoch: int | None
     offset: int | None
     end: int | None
@@ -24,7 +23,9 @@ class GroupRow(NamedTuple):
 
 
 def offsets_table(group_id: str, rows: Sequence[GroupRow], *, verbose: bool) -> str:
-    """Return the table of the offsets and the lag."""
+    """Return the table of the offsets and the lag, or an empty text if there is no row."""
+    if not rows:
+        return ""
     heading = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
     heading += ["CONSUMER-ID", "HOST", "CLIENT-ID"]
     least = [_LEAST, _LEAST, 10, _LEAST, _LEAST, _LEAST, _LEAST, _LEAST, 0]
@@ -43,8 +44,8 @@ def _offset_cells(group_id: str, row: GroupRow) -> list[str]:
     member = row.member
     return [
         group_id,
-        _NONE if place is None else place.topic,
-        _NONE if place is None else str(place.partition),
+        place.topic,
+        str(place.partition),
         _text(row.offset),
         _text(row.end),
         _text(lag),
@@ -110,8 +111,6 @@ def rows_of(
     rows: list[GroupRow] = []
     for member in _by_size(group.members):
         rows += [row(partition, member) for partition in sorted(member.assignment)]
-        if not member.assignment:
-            rows.append(GroupRow(None, None, None, None, member))
     owned = {partition for member in group.members for partition in member.assignment}
     rows += [row(partition, None) for partition in sorted(set(committed) - owned)]
     return rows

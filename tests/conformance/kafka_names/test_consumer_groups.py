@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -150,6 +150,49 @@ def test_a_group_with_a_member(tools: ToolPair, group: str, what: tuple[str, ...
     assert hidden == [MEMBER.sub("ID", line) for line in theirs.out]
     assert len(ours.out) == (3 if "--members" in what else 5)
     assert (ours.errors, ours.status) == (theirs.errors, theirs.status) == ([], 0)
+
+
+@pytest.fixture
+def pair(tools: ToolPair, name: str) -> Iterator[list[Consumer]]:
+    """Two members of a group on each broker, which share a topic of a single partition. The names
+    of the group and the topic are `name`."""
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
+    consumers = []
+    for address in (tools.kafka, tools.oncelog):
+        settings = {"bootstrap.servers": address, "group.id": name, "client.id": "a-client"}
+        for _ in range(2):
+            consumers.append(Consumer(settings | {"enable.auto.commit": False}))
+            consumers[-1].subscribe([name])
+    yield consumers
+    for consumer in consumers:
+        consumer.close()
+
+
+def test_members_without_partitions_have_no_line(
+    tools: ToolPair, name: str, pair: list[Consumer]
+) -> None:
+    def members(address: str) -> int:
+        for consumer in pair:
+            consumer.poll(0.1)
+        described = ("--bootstrap-server", address, "--describe", "--group", name)
+        state = run_ours("kafka-consumer-groups", *described, "--state").lines
+        return int(state[-1].split()[-1]) if "Stable" in "".join(state) else 0
+
+    for address in (tools.kafka, tools.oncelog):
+        wait_until(partial(_is_two, members, address), "both members are in the group")
+    theirs, ours = tools.both("kafka-consumer-groups", *SERVER, "--describe", "--group", name)
+    assert [MEMBER.sub("ID", line) for line in ours.out] == [
+        MEMBER.sub("ID", line) for line in theirs.out
+    ]
+    assert len(ours.out) == 3
+    for consumer in pair:
+        consumer.close()
+    printed = tools.check_same("kafka-consumer-groups", *SERVER, "--describe", "--group", name)
+    assert printed.out == []  # no heading: there is neither a member nor an offset
+
+
+def _is_two(members: Callable[[str], int], address: str) -> bool:
+    return members(address) == 2
 
 
 def test_the_state_of_a_group_with_a_member(tools: ToolPair, group: str) -> None:
