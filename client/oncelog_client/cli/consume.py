@@ -98,7 +98,7 @@ BOUNDED_POLL_MS: Final = 50
 )
 @click.option(
     *("-n", "--max-messages"),
-    type=click.IntRange(1, INT64_MAX),
+    type=click.IntRange(0, INT64_MAX),
     metavar="N",
     help="End after N records.",
 )

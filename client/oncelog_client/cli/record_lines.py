@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -11,6 +12,17 @@ import click
 
 from oncelog_client.values import ConsumerRecord, Header
 
+# Properties of the reader that may not be equal, in the order of Kafka's checks.
+_DIFFERENT: Final = (
+    ("headers.delimiter", "headers.separator"),
+    ("headers.delimiter", "headers.key.separator"),
+    ("headers.separator", "headers.key.separator"),
+    ("null.marker", "key.separator"),
+    ("null.marker", "headers.separator"),
+    ("null.marker", "headers.delimiter"),
+    ("null.marker", "headers.key.separator"),
+)
+_ESCAPES: Final = {"t": "\t", "n": "\n", "\\": "\\"}
 _TIMESTAMP_TYPES: Final = {0: "CreateTime", 1: "LogAppendTime"}
 
 
@@ -25,31 +37,58 @@ class LineReader:
     headers_separator: str = ","
     headers_key_separator: str = ":"
     null_marker: str | None = None
+    ignore_error: bool = False
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
         """Return the format for `parse.key=true` and so on. Raises click.UsageError for an unknown
-        property."""
-        return cls(**_known(cls, properties))
+        property, and for properties that may not be equal."""
+        reader = cls(**_known(cls, properties))
+        if reader.conflict:
+            raise click.UsageError(reader.conflict)
+        return reader
+
+    @property
+    def conflict(self) -> str:
+        """Return Kafka's message for two properties that are equal and may not be, or an empty
+        text."""
+        for first, second in _DIFFERENT:
+            if self._property(first) == self._property(second):
+                return f"{first} and {second} may not be equal"
+        return ""
+
+    def _property(self, name: str) -> str | None:
+        value: str | None = getattr(self, name.replace(".", "_"))
+        return value
 
     def read(self, line: bytes) -> tuple[bytes | None, bytes | None, list[Header]]:
-        """Return (key, value, headers) of one line. Raises ValueError if a separator is missing."""
+        """Return (key, value, headers) of one line. If a separator is missing, the part is null
+        with `ignore_error`. Raises ValueError without it, and for a header with the name of the
+        null marker."""
         headers: list[Header] = []
         if self.parse_headers:
             text, line = self._cut(line, self.headers_delimiter, "headers.delimiter")
-            headers = [self._header(part) for part in _split(text, self.headers_separator)]
+            if text is not None and self._nullable(text) is not None:
+                headers = [self._header(part) for part in _split(text, self.headers_separator)]
         key = None
         if self.parse_key:
             text, line = self._cut(line, self.key_separator, "key.separator")
-            key = self._nullable(text)
+            key = None if text is None else self._nullable(text)
         return key, self._nullable(line), headers
 
     def _header(self, part: bytes) -> Header:
         name, value = self._cut(part, self.headers_key_separator, "headers.key.separator")
+        if name is None:
+            return part.decode(), None
+        if self._nullable(name) is None:
+            raise ValueError(f"the name of a header is the null.marker {self.null_marker!r}")
         return name.decode(), self._nullable(value)
 
-    def _cut(self, line: bytes, separator: str, name: str) -> tuple[bytes, bytes]:
+    def _cut(self, line: bytes, separator: str, name: str) -> tuple[bytes | None, bytes]:
+        """Return the parts before and after a separator. The first is None if there is none."""
         before, found, after = line.partition(separator.encode())
+        if not found and self.ignore_error:
+            return None, line
         if not found:
             raise ValueError(f"no {name} {separator!r} in {line[:80].decode(errors='replace')!r}")
         return before, after
@@ -151,10 +190,12 @@ def _known(cls: type[LineReader | LineWriter], properties: Mapping[str, str]) ->
             near = get_close_matches(name, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise click.UsageError(f"there is no property {name}{hint}")
-        values[field] = text.lower() == "true" if fields[field].type == "bool" else _escaped(text)
+        values[field] = (
+            text.strip().lower() == "true" if fields[field].type == "bool" else _escaped(text)
+        )
     return values
 
 
 def _escaped(text: str) -> str:
-    r"""Replace `\t` and `\n` in an argument by a tab and a line end."""
-    return text.replace("\\t", "\t").replace("\\n", "\n")
+    r"""Replace `\t`, `\n` and `\\` in an argument by a tab, a line end and a backslash."""
+    return re.sub(r"\\([tn\\])", lambda match: _ESCAPES[match[1]], text)

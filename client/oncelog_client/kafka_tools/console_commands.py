@@ -56,15 +56,25 @@ def words_of(settings: Mapping[str, str]) -> list[str]:
     return words
 
 
-def properties_of(given: Given, option: Renamed, kind: type[DataclassInstance]) -> list[str]:
-    """Return the properties of a reader or a formatter as options of our command. Kafka's classes
-    ignore other properties."""
-    words: list[str] = []
+def properties_of(given: Given, option: Renamed, kind: type[DataclassInstance]) -> dict[str, str]:
+    """Return the properties of a reader or a formatter, with values for our command, which takes a
+    backslash for an escape. Kafka's classes ignore other properties."""
     known = {field.name for field in fields(kind)}
-    for text in (*given.values(option.former), *given.values(option.name)):
-        name, _, value = text.partition("=")
-        if name.replace(".", "_") in known:
-            words += ["--property", f"{name}={value}"]
+    pairs = (
+        text.partition("=") for text in (*given.values(option.former), *given.values(option.name))
+    )
+    return {
+        name: value.replace("\\", "\\\\")
+        for name, _, value in pairs
+        if name.replace(".", "_") in known
+    }
+
+
+def words_of_properties(properties: Mapping[str, str]) -> list[str]:
+    """Return properties as options of our command."""
+    words: list[str] = []
+    for name, value in properties.items():
+        words += ["--property", f"{name}={value}"]
     return words
 
 

@@ -16,6 +16,7 @@ from oncelog_client.kafka_tools.console_commands import (
     run_command,
     settings_of,
     words_of,
+    words_of_properties,
 )
 from oncelog_client.kafka_tools.failures import Ended, JavaError, SettingsError, print_log
 from oncelog_client.kafka_tools.options import Given, Option, OptionError, Options
@@ -33,7 +34,7 @@ _DESERIALIZERS: Final = (
     "org.apache.kafka.common.serialization.ByteArrayDeserializer",
 )
 # Options that have the same name and meaning in `oncelog consume`.
-_SAME: Final = ("topic", "include", "partition", "offset", "group")
+_SAME: Final = ("topic", "include", "partition", "group")
 
 OPTIONS: Final = Options(
     "This tool helps to read data from Kafka topics and outputs it to standard output.",
@@ -178,14 +179,18 @@ def _command(given: Given) -> list[str]:
     check_group_protocol(pairs)
     check_consumer(settings)
     words += words_of(settings)
-    words += properties_of(given, _RENAMED[2], LineWriter)
+    words += words_of_properties(properties_of(given, _RENAMED[2], LineWriter))
     for name in _SAME:
         if given.has(name):
             words += [f"--{name}", given.value(name) or ""]
+    if given.has("offset"):
+        words += ["--offset", (given.value("offset") or "").lower()]
     if given.has("from-beginning"):
         words.append("--from-beginning")
-    for name in ("max-messages", "timeout-ms"):
-        number = given.number(name)
-        if number is not None and number > 0:  # Kafka's tool takes -1 for no limit
-            words += [f"--{name}", str(number)]
+    most, timeout_ms = given.number("max-messages"), given.number("timeout-ms")
+    if most is not None and most != -1:  # for Kafka's tool only -1 is no limit
+        words.append(f"--max-messages={max(most, 0)}")
+    if timeout_ms is not None and timeout_ms >= 0:
+        # Kafka's tool ends when more than the timeout has passed, in milliseconds.
+        words.append(f"--timeout-ms={max(timeout_ms, 1)}")
     return words

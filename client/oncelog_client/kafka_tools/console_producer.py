@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+import click
+
 from oncelog_client.cli.record_lines import LineReader
 from oncelog_client.errors import KafkaError
 from oncelog_client.kafka_tools.client_conflicts import check_producer
@@ -16,6 +18,7 @@ from oncelog_client.kafka_tools.console_commands import (
     run_command,
     settings_of,
     words_of,
+    words_of_properties,
 )
 from oncelog_client.kafka_tools.failures import JavaError, java_error, of_client, print_log
 from oncelog_client.kafka_tools.options import Given, Option, OptionError, Options
@@ -135,6 +138,17 @@ def _of_record(error: KafkaError, given: Given) -> JavaError:
     return of_client(error)
 
 
+def _properties(given: Given) -> dict[str, str]:
+    """Return the properties of the reader. Raises JavaError for properties that may not be
+    equal."""
+    properties = properties_of(given, _RENAMED[2], LineReader)
+    try:
+        LineReader.from_properties(properties)
+    except click.UsageError as error:
+        raise JavaError("org.apache.kafka.common.KafkaException", error.message) from None
+    return properties
+
+
 def _command(given: Given) -> list[str]:
     """Return the words of `oncelog produce`. Raises JavaError for what only Java can do, and
     OptionError for an invalid number."""
@@ -145,7 +159,7 @@ def _command(given: Given) -> list[str]:
         )
     words = ["produce", "--kafka-summary", "--topic", given.value("topic") or ""]
     words += ["--bootstrap-server", given.value("bootstrap-server") or ""]
-    words += properties_of(given, _RENAMED[2], LineReader)
+    words += words_of_properties(_properties(given))
     # Kafka's tool compresses by this option only. A property has no effect.
     codec = "none"
     if given.has("compression-codec"):

@@ -129,6 +129,11 @@ def test_a_setting_that_the_consumer_refuses(tools: ToolPair, arguments: tuple[s
             *("--command-property", "transaction.timeout.ms=5"),
         ),
         ("--command-property", "delivery.timeout.ms=2499"),
+        ("--property", "headers.separator=:"),
+        ("--property", "headers.delimiter=,"),
+        ("--property", "headers.delimiter=:"),
+        ("--property", "null.marker=,", "--property", "key.separator=,"),
+        ("--property", "null.marker=:"),
     ],
     ids=" ".join,
 )
@@ -222,8 +227,32 @@ def test_lines_that_are_written_and_read(tools: ToolPair, name: str) -> None:
     ]
     at = ("--partition", "0", "--offset", "1", "--max-messages", "1")
     assert read(*at) == ["2", "Processed a total of 1 messages"]
+    first = ("--partition", "0", "--offset", "EARLIEST", "--max-messages", "1")
+    literal = ("--property", "print.key=true", "--property", r"key.separator=\t\\n")
+    assert read(*first, *literal)[1:] == [r"a\t\\n1", "Processed a total of 1 messages"]
+    for none in ("0", "-2"):
+        assert read("--max-messages", none) == ["Processed a total of 0 messages"]
+    at_once = ("--partition", "0", "--timeout-ms", "0")
+    assert read(*at_once) == ["Processed a total of 0 messages"]
     timed = ("--from-beginning", "--timeout-ms", "5000", "--consumer-property", "client.id=me")
     assert read(*timed)[-1] == "Processed a total of 3 messages"
+
+
+def test_lines_with_missing_parts(tools: ToolPair, name: str) -> None:
+    tools.check_same("kafka-topics", *SERVER, "--create", "--topic", name)
+    properties = (
+        *("parse.key= true", "parse.headers=TRUE", "ignore.error=true", "null.marker=NULL"),
+        *("key.separator=|", "headers.delimiter=;"),
+    )
+    words = [word for text in properties for word in ("--reader-property", text)]
+    lines = "h:1,i:NULL;k|v\nNULL;k|v\nh;k|v\nk|NULL\nh:1;v\nNULL|v\nv\nNULL\n"
+    at = (*SERVER, "--topic", name)
+    tools.check_same("kafka-console-producer", *at, *words, input=lines)
+    shown = ("--property", "print.key=true", "--property", "print.headers=true")
+    read = (*at, *shown, "--from-beginning", "--max-messages", "8")
+    theirs, ours = tools.both("kafka-console-consumer", *read)
+    assert ours.out == theirs.out
+    assert len(ours.out) == 9
 
 
 def test_reading_begins_at_the_first_record_within_a_duration(tools: ToolPair, name: str) -> None:
