@@ -1,4 +1,5 @@
-"""Texts and orders of Java that Kafka's tools show: a double, and the order of a HashMap."""
+"""Texts and orders of Java that Kafka's tools show: a double, the parts of a text, the order of a
+HashMap."""
 
 from __future__ import annotations
 
@@ -23,6 +24,15 @@ def double_text(value: float) -> str:
         return "Infinity"
     first, *rest = map(str, digits)
     return f"{first}.{''.join(rest) or '0'}E{exponent + len(rest)}"
+
+
+def split_text(text: str, separator: str) -> list[str]:
+    """Return the parts of String.split: empty parts at the end are left out."""
+    parts = text.split(separator)
+    if len(parts) > 1:
+        while parts and not parts[-1]:
+            parts.pop()
+    return parts
 
 
 def string_hash(text: str) -> int:

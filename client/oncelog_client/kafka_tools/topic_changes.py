@@ -8,6 +8,7 @@ from typing import Final
 
 from oncelog_client.kafka_tools.connecting import Connection
 from oncelog_client.kafka_tools.failures import ILLEGAL_ARGUMENT, JavaError, check, java_error
+from oncelog_client.kafka_tools.java_text import split_text
 from oncelog_client.kafka_tools.options import Given
 from oncelog_client.kafka_tools.topic_names import ensure_found, listed, matching
 from oncelog_protocol.errors import ErrorCode
@@ -131,16 +132,20 @@ def _config(text: str) -> CreatableTopicConfig:
     return CreatableTopicConfig(name=pair[0].strip(), value=pair[1].strip())
 
 
+def _broker(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        message = f'For input string: "{text}"'
+        raise JavaError("java.lang.NumberFormatException", message) from None
+
+
 def _assignments(text: str | None) -> list[list[int]]:
     """Return the brokers of each partition: `0:1,1:2` has two partitions. Raises JavaError for a
     broker that is no number, a broker given twice, and partitions of different sizes."""
     rows: list[list[int]] = []
-    for partition, part in enumerate(text.split(",") if text else ()):
-        try:
-            brokers = [int(broker) for broker in part.split(":")]
-        except ValueError:
-            message = f'For input string: "{part}"'
-            raise JavaError("java.lang.NumberFormatException", message) from None
+    for partition, part in enumerate(split_text(text, ",") if text else ()):
+        brokers = [_broker(broker) for broker in split_text(part, ":")]
         twice = [broker for broker in dict.fromkeys(brokers) if brokers.count(broker) > 1]
         if twice:
             raise JavaError(

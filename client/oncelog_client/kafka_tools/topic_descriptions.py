@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -33,6 +34,8 @@ _PAGE: Final = 2_000
 _TOPIC: Final = 2  # the type of a resource in DescribeConfigs
 _MIN_ISR: Final = "min.insync.replicas"
 _DEFAULT_CONFIG: Final = 5  # the source of a setting that has its default (KIP-226)
+_NOT_BASE64: Final = re.compile(r"[^a-zA-Z0-9_=-]")
+_LONGEST_ID: Final = 24
 _ZERO_ID: Final = bytes(16)
 
 
@@ -65,10 +68,21 @@ async def _requested(connection: Connection, given: Given) -> list[str]:
 
 
 def _topic_id(text: str) -> bytes:
-    try:
-        return uuid_from_string(text)
-    except ValueError as error:
-        raise JavaError(ILLEGAL_ARGUMENT, str(error)) from None
+    """Return the id of a topic. Raises JavaError with the messages of Kafka's Uuid.fromString."""
+    wrong = _NOT_BASE64.search(text)
+    if len(text) > _LONGEST_ID:
+        reason = f"Input string with prefix `{text[:_LONGEST_ID]}` is too long to be decoded as a "
+        reason += "base64 UUID"
+    elif wrong is not None:
+        reason = f"Illegal base64 character {ord(wrong[0]):x}"
+    else:
+        try:
+            return uuid_from_string(text)
+        except ValueError:
+            size = len(text.rstrip("=")) * 6 // 8
+            reason = f"Input string `{text}` decoded as {size} bytes, which is not equal to the "
+            reason += "expected 16 bytes of a base64-encoded UUID"
+    raise JavaError(ILLEGAL_ARGUMENT, reason)
 
 
 async def _topics(

@@ -13,6 +13,15 @@ from oncelog_client.kafka_tools.failures import ILLEGAL_ARGUMENT, JavaError, pri
 from oncelog_client.kafka_tools.options import Given, Option, Options
 from oncelog_client.kafka_tools.topic_options import excluded_options
 
+_DELETE_CONFIG: Final = (
+    "delete-config option is no longer supported and deprecated since version 4.0. The config will "
+    "be fully removed in future releases.\n"
+)
+_ONLY_ID: Final = (
+    "Only topic id will be used when both --topic and --topic-id are specified and topicId is not "
+    "Uuid.ZERO_UUID\n"
+)
+
 ACTIONS: Final = ("list", "describe", "create", "alter", "delete")
 
 OPTIONS: Final = Options(
@@ -82,11 +91,15 @@ def _check(given: Given, arguments: Sequence[str]) -> None:
             "Command must include exactly one action: --list, --describe, --create, --alter or "
             "--delete"
         )
+    if given.has("delete-config"):
+        sys.stderr.write(_DELETE_CONFIG)
     if not given.has("bootstrap-server"):
         raise JavaError(ILLEGAL_ARGUMENT, "--bootstrap-server must be specified")
     has_topic = given.has("topic") or given.has("topic-id")
     if given.has("describe") and given.has("if-exists") and not has_topic:
         given.fail("--topic or --topic-id is required to describe a topic")
+    if all(map(given.has, ("describe", "if-exists", "topic", "topic-id"))):
+        sys.stdout.write(_ONLY_ID)
     if not given.has("list") and not given.has("describe"):
         given.require("topic")
     if given.has("alter"):

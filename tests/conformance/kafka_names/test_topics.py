@@ -6,6 +6,8 @@ import pytest
 
 from tests.harness.kafka.compared import BROKER, ToolPair
 
+# The id of no topic.
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 SERVER = ("--bootstrap-server", BROKER)
 
 
@@ -27,6 +29,14 @@ SERVER = ("--bootstrap-server", BROKER)
         (*SERVER, "--create", "--topic", "t", "--replica-assignment", "1", "--partitions", "1"),
         (*SERVER, "--describe", "--topics-with-overrides", "--unavailable-partitions"),
         (*SERVER, "--list", "--command-config", "/nosuch"),
+        (*SERVER, "--list", "--topic", "nosuch", "--delete-config", "x"),
+        (*SERVER, "--alter", "--topic", "t", "--delete-config", "x"),
+        (*SERVER, "--describe", "--topic-id", "bad"),
+        (*SERVER, "--describe", "--topic-id", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
+        (*SERVER, "--describe", "--topic-id", "!!!!"),
+        (*SERVER, "--describe", "--topic-id", "AAAAAAAAAAAAAAAAAAAAAQ"),
+        (*SERVER, "--describe", "--if-exists", "--topic", "nosuch", "--topic-id", ID),
+        (*SERVER, "--describe", "--topic", "nosuch", "--topic-id", ID),
     ],
     ids=" ".join,
 )
@@ -65,6 +75,8 @@ def test_topics_from_their_creation_to_their_deletion(tools: ToolPair, name: str
         ("--topic", "x", "--replication-factor", "0"),
         ("--topic", "x", "--replica-assignment", "1:1"),
         ("--topic", "x", "--replica-assignment", "1,1:2"),
+        ("--topic", "x", "--replica-assignment", "1,,1"),
+        ("--topic", "x", "--replica-assignment", "1:x"),
         ("--topic", "x", "--config", "retention.ms"),
         ("--topic", "x", "--config", "retention.ms=soon"),
         ("--topic", "x", "--config", "nosuch=1"),
@@ -74,3 +86,11 @@ def test_topics_from_their_creation_to_their_deletion(tools: ToolPair, name: str
 def test_a_refused_topic(tools: ToolPair, arguments: tuple[str, ...]) -> None:
     refused = tools.check_same("kafka-topics", *SERVER, "--create", *arguments)
     assert refused.status == 1
+
+
+@pytest.mark.parametrize("assignment", ["1,1,", "1:,1", ",", ""])
+def test_empty_parts_at_the_end_of_an_assignment_are_left_out(
+    tools: ToolPair, name: str, assignment: str
+) -> None:
+    topic = ("--create", "--topic", name, "--replica-assignment", assignment)
+    assert tools.check_same("kafka-topics", *SERVER, *topic).status == 0
