@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
+from oncelog_server.log.clean_part import CleanPart
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import UnexpectedBatch
 from oncelog_server.log.leader_epochs import LeaderEpochs
@@ -17,6 +18,7 @@ from oncelog_server.log.refusals import Refusals
 from oncelog_server.log.replicated import MAX_EPOCH
 from oncelog_server.log.results import Appended, Flush
 from oncelog_server.slices import Steps
+from tests.server.storage.memory_files import MemoryFiles
 
 
 class Batch(NamedTuple):
@@ -65,6 +67,8 @@ class LogModel:
     producers: Final = _PRODUCERS
     # No fsync of a model fails.
     refusals: Final = Refusals()
+    # No pass of the log cleaner cleans a model.
+    clean_part: Final = CleanPart(MemoryFiles(), "")
 
     def __init__(
         self, batches: Batches, recovery_point: int, config: LogConfig, epochs: LeaderEpochs
