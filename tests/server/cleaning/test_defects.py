@@ -18,6 +18,7 @@ from oncelog_server.log.cleaner.job import CleaningJob
 from oncelog_server.log.cleaner.replacement import Replacement
 from oncelog_server.log.config import COMPACT, DELETE
 from oncelog_server.partition.partition import Partition
+from oncelog_server.slices import at_its_end
 from tests.server.cleaning.cleanings import BACKOFF_MS, Cleaning, write
 from tests.server.transaction.world import A0, A1
 
@@ -53,7 +54,7 @@ def test_a_log_whose_segments_retention_deletes_before_its_pass_does_not_end_the
         return examine(partition, now_ms)
 
     def expire(partition: Partition) -> None:
-        assert partition.apply_retention(world.wall() + 10_000)
+        assert at_its_end(partition.apply_retention(world.wall() + 10_000))
 
     monkeypatch.setattr(cleaning.cleaner, "_cleanable", then_expire)
     with structlog.testing.capture_logs() as events:

@@ -20,7 +20,7 @@ from oncelog_server.partition.isolation import Isolation
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import ANONYMOUS
-from oncelog_server.slices import SMALL, Slices, Steps
+from oncelog_server.slices import SMALL, Slices, Steps, at_its_end
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.manual_timers import ManualTimers
 from tests.server.partition.partitions import partition
@@ -139,7 +139,7 @@ def test_a_change_of_a_partition_that_is_not_read_yet_does_not_end_the_wait(
 ) -> None:
     """The read finds this change."""
     large = LargeFetch(is_follower=is_follower)
-    large.partitions[-1].delete_records_before(0, NOW_MS)
+    at_its_end(large.partitions[-1].delete_records_before(0, NOW_MS))
     parked = large.park()
     large.timers.advance(WAIT_MS - 1)
     assert not parked.done
