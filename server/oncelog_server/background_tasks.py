@@ -90,9 +90,9 @@ class BackgroundTasks:
         self._directory = directory
         self._slices = slices
         self._checkpoints = CheckpointWriter(files, self._contents, slices)
-        # True if the next write contains the state of the logs, False if it contains only the
-        # revision.
-        self._writes_logs = False
+        # The next write contains the revision. True: also the state of the logs, or at least the
+        # cleaner's checkpoint.
+        self._writes_logs = self._writes_cleaned = False
         # True if the cleaner's checkpoint on disk may have an entry; None before the first look.
         self._has_cleaned: bool | None = None
         # Deleted topics that the checkpoints on disk may still name.
@@ -309,19 +309,20 @@ class BackgroundTasks:
         return written
 
     def keep_revision(self, image: ClusterImage) -> Deferred[StorageError | None]:
-        """Write the revision of the image, which comes from a metadata store outside of the data
-        directory, and the cleaner's checkpoint.
+        """Write the revision of the image, if its metadata store is outside of the data directory.
 
         The Deferred completes as that of `checkpoint`. A new replica is opened after this write: no
-        checkpoint then has an entry of an earlier log with the same name. The other checkpoints of
-        the logs are written only if they may have such an entry, because there may be thousands of
+        checkpoint then has an entry of an earlier log with the same name. The checkpoints of the
+        logs are written only if they may have such an entry, because there may be thousands of
         logs.
         """
-        self._seen = SeenRevision(image.revision, image.restored_at)
+        if self._settings.has_metadata_elsewhere:
+            self._seen = SeenRevision(image.revision, image.restored_at)
         return self.checkpoint() if self._has_moved else self._write_others()
 
     def checkpoint_cleaned(self) -> Deferred[StorageError | None]:
         """Write the cleaner's checkpoint. The Deferred completes as that of `checkpoint`."""
+        self._writes_cleaned = True
         return self._write_others()
 
     def _write_others(self) -> Deferred[StorageError | None]:
@@ -349,13 +350,13 @@ class BackgroundTasks:
             raise error
 
     def _contents(self) -> Steps[dict[str, bytes]]:
-        """Return the files of the write that begins now. `_writes_logs` is True if a caller of this
-        write wants the checkpoints of the logs."""
-        writes_logs, self._writes_logs = self._writes_logs, False
-        return self._checkpointed() if writes_logs else self._revision_and_cleaned()
+        """Return the files of the write that begins now, which its callers want."""
+        writes_logs, writes_cleaned = self._writes_logs, self._writes_cleaned
+        self._writes_logs = self._writes_cleaned = False
+        return self._checkpointed() if writes_logs else self._others(with_cleaned=writes_cleaned)
 
-    def _revision_and_cleaned(self) -> Steps[dict[str, bytes]]:
-        contents = yield from self._cleaned()
+    def _others(self, *, with_cleaned: bool) -> Steps[dict[str, bytes]]:
+        contents = (yield from self._cleaned()) if with_cleaned else {}
         if self._seen is not None:
             contents[CLUSTER_REVISION] = self._seen.encode()
         return contents

@@ -237,6 +237,7 @@ class Broker:
             newest = max(membership.broker_epoch, image.revision)
             seen = SeenRevision(newest, image.restored_at)
             self.directory.keep_cluster_revision(seen, self._files)
+        if self.settings.has_metadata_elsewhere or not membership.is_alone:
             self._replica_manager.keep_revisions(self._background_tasks.keep_revision)
         if not membership.is_alone:
             self._replica_manager.follow_others()

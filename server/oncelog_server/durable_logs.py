@@ -42,10 +42,7 @@ async def close_logs(files: Files, partitions: Partitions, slices: Slices) -> bo
         return False
     # A flush of before, such as that of a roll, may be the only sync that gets an error.
     for partition in list(partitions):
-        flushed = partition.flushed()
-        clean = (
-            flushed.value if flushed.done else await end_of(flushed, otherwise=False)
-        ) and clean
+        clean = await end_of(partition.flushed(), otherwise=False) and clean
     if clean:
         partitions.synced()
     return clean

@@ -420,6 +420,8 @@ def _stop_on_signals(stopping: asyncio.Event) -> None:
 
     def stop(_number: int, _frame: object) -> None:
         nonlocal first_signal_s
+        if loop.is_closed():
+            return  # the process is about to end
         if first_signal_s is None:
             first_signal_s = loop.time()
             loop.call_soon_threadsafe(stopping.set)

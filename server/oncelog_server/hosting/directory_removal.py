@@ -119,7 +119,10 @@ class DirectoryRemoval:
 
     def _put_aside(self, name: TopicPartition, topic_id: bytes, aside: str) -> None:
         if self._rename(name, topic_id, aside):
-            log.warning("partition put aside", directory=partition_directory(*name), now=aside)
+            log.warning(
+                "partition put aside", directory=partition_directory(*name), now=aside,
+                reason="the partition has moved to other brokers, and could not be opened",
+            )  # fmt: skip
 
     def _try_again(self, name: TopicPartition, topic_id: bytes, aside: str) -> None:
         self._rename(name, topic_id, aside)

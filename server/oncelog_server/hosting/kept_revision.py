@@ -1,9 +1,9 @@
-"""Make the revision of the metadata durable before this broker opens a new replica. This is for a
-metadata store outside of the data directory.
+"""Make the revision of the metadata durable before this broker opens a new replica, and checkpoints
+that do not name an earlier replica of the partition. This is for a broker with other brokers.
 
 So no folder has records of a topic or partition that was created after the revision that the data
 directory has recorded. If a start finds older metadata, it is refused, and puts no such folder
-aside.
+aside. A metadata store in the data directory itself is never older, and has no recorded revision.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oncelog_server.hosting.topic_changes import TopicChanges
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLUSTER_REVISION
 
-# Makes the revision of an image durable.
+# Makes the revision of an image durable, and checkpoints without earlier replicas.
 KeepRevision = Callable[[ClusterImage], Deferred[StorageError | None]]
 
 _GIVEN_UP: Final = StorageError("write", CLUSTER_REVISION, "a defect has ended the write")

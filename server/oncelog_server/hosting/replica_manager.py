@@ -104,7 +104,7 @@ class ReplicaManager:
         # Ids of the topics of `give_up` that are still in the image.
         self._given_up: set[bytes] = set()
         self._due = TopicChanges(slices, self._make, removal.delete_renamed)
-        # None before the registration, and always None if the metadata is in the data directory.
+        # None before the registration, and always None if no other broker uses the metadata.
         self._kept_revision: KeptRevision | None = None
         self._stopped = False
         self._coordinators: dict[str, Coordinator] = {}
@@ -119,8 +119,8 @@ class ReplicaManager:
         self._coordinators = {TRANSACTION_STATE: transactions, CONSUMER_OFFSETS: groups}
 
     def keep_revisions(self, keep: KeepRevision) -> None:
-        """From now on, open a new replica only after the metadata's revision is durable. This is
-        for a metadata store outside of the data directory."""
+        """From now on, open a new replica only after `keep` has written what a start must know
+        about it. This is for a broker with other brokers."""
         from oncelog_server.hosting.kept_revision import KeptRevision
 
         self._kept_revision = KeptRevision(self._broker_id, self._due, keep)

@@ -27,6 +27,7 @@ from tests.server.hosting.test_replica_manager import directories
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.metadata.brokers import until
 from tests.server.metadata.memory_store import MemoryStore
+from tests.server.metadata.test_deletion_records import Machine
 from tests.server.test_cluster_start import Elsewhere, refused, settings_of, started, store
 
 
@@ -245,3 +246,28 @@ async def test_a_replica_that_comes_back_has_no_checkpoint_of_its_former_log(
     (tmp_path / "killed" / CLEAN_SHUTDOWN).unlink(missing_ok=True)
     async with started(tmp_path / "killed", older) as broker:
         assert broker.partitions.offline() == {}
+
+
+async def test_the_first_of_several_brokers_has_no_checkpoint_of_a_former_log_either(
+    tmp_path: Path,
+) -> None:
+    """Its data directory has the metadata, and so no recorded revision."""
+    machine = Machine(tmp_path)
+    await machine.start(1, 2)
+    first = machine.brokers[1]
+    try:
+        await first.metadata.create_topics([NewTopic("moved", assignments=((0, (1,)),))])
+        await until(lambda: first.partitions.get(TopicPartition("moved", 0)) is not None)
+        partition = first.partitions.require("moved", 0)
+        await until(lambda: partition.is_leader)
+        partition.append(batch(10), now_ms=NOW_MS)
+        partition.synced()
+        assert await first._background_tasks.last_checkpoint() is None
+        await move(first, "moved", 2)
+        await until(lambda: first.partitions.get(partition.topic_partition) is None)
+        await move(first, "moved", 2, 1)
+        await until(lambda: first.partitions.get(partition.topic_partition) is not None)
+        assert ("moved", 0) not in first.directory.recovery_points()
+        assert not (tmp_path / CLUSTER_REVISION).exists()
+    finally:
+        await machine.stop(1, 2)

@@ -188,11 +188,14 @@ async def test_a_replica_is_opened_after_the_checkpoint_has_forgotten_an_earlier
         moved = structs.replace(topic.partitions[0], replicas=(2,))
         change = PartitionChange(topic, topic.partitions[0], moved)
         broker._replica_manager._due.hold("topic")
-        broker._replica_manager.follow(image, image, ImageDelta(partitions=(change,)))
+        delta = ImageDelta(partitions=(change,))
+        broker._replica_manager.follow(image, image, delta)
+        broker._background_tasks.follow(image, image, delta)
         assert broker.partitions.get(MOVED) is not None
         kept = broker._background_tasks.keep_revision(image)
         assert await end_of(kept, otherwise=None) is None
         assert compacted(tmp_path) == {("topic", 1): 5}
+        assert list(broker.directory.recovery_points()) == [("topic", 1)]
 
 
 async def test_a_topic_is_created_after_the_checkpoint_has_forgotten_its_predecessor(
