@@ -18,7 +18,7 @@ from oncelog_server.migration.import_changes import CHECKPOINTS
 from oncelog_server.migration.planning.kafka_snapshot import KafkaSnapshot
 from oncelog_server.migration.planning.metadata_log import METADATA_LOG
 from oncelog_server.migration.planning.moves import Moves
-from oncelog_server.offline.read_only_files import ReadOnlyFile
+from oncelog_server.offline.read_only_files import ReadOnlyFiles
 from oncelog_server.operating_system.file_modes import DIRECTORY_MODE
 from oncelog_server.salvage.changes import replace_file, sync_directory
 from oncelog_server.storage.layout import (
@@ -102,7 +102,7 @@ class ExportChanges:
 
 def _end_of(path: Path, base: int) -> int:
     """Return the next offset of a segment."""
-    file = ReadOnlyFile(str(path))
+    file = ReadOnlyFiles().open(str(path))
     scan = Scan(file, next_offset=base, chunk_size=WALK_CHUNK)
     for _ in scan:
         pass

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, NoReturn
@@ -22,12 +21,14 @@ OPEN_LIMIT: Final = 64
 
 
 class ReadOnlyFile:
-    """A file. `size` is its size when it was opened."""
+    """A file. `size` is its size when it was opened. `opened` are the files with a descriptor, in
+    the order in which they got it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, opened: dict[ReadOnlyFile, None]) -> None:
         self.path = path
-        self._descriptor = _open(path)
-        found = os.fstat(self._descriptor)
+        self._opened = opened
+        self._descriptor = -1
+        found = os.fstat(self._open())
         self.size = found.st_size
         self._inode = found.st_ino
 
@@ -38,16 +39,23 @@ class ReadOnlyFile:
             raise _failure("read", self.path, error) from None
 
     def fileno(self) -> int:
-        if self._descriptor < 0:
-            self._descriptor = _open(self.path)
-            if os.fstat(self._descriptor).st_ino != self._inode:
-                self.close()
-                raise StorageError("open", self.path, "another file has taken this name")
+        if self._descriptor < 0 and os.fstat(self._open()).st_ino != self._inode:
+            self.close()
+            raise StorageError("open", self.path, "another file has taken this name")
+        return self._descriptor
+
+    def _open(self) -> int:
+        """Open a descriptor, instead of the oldest one at the limit. Raises StorageError."""
+        if len(self._opened) == OPEN_LIMIT:
+            next(iter(self._opened)).close()
+        self._descriptor = _open(self.path)
+        self._opened[self] = None
         return self._descriptor
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
+            del self._opened[self]
             os.close(descriptor)
 
     def is_cached(self, position: int, size: int) -> bool:
@@ -78,17 +86,12 @@ class ReadOnlyFiles:
 
     def __init__(self, root: str = "") -> None:
         self._root = root
-        # The files that were opened last.
-        self._opened: deque[ReadOnlyFile] = deque()
+        self._opened: dict[ReadOnlyFile, None] = {}
 
     def open(self, path: str, *, create: bool = False) -> ReadOnlyFile:
         if create:
             _refuse("create", path)
-        if len(self._opened) == OPEN_LIMIT:
-            self._opened.popleft().close()
-        file = ReadOnlyFile(os.path.join(self._root, path))
-        self._opened.append(file)
-        return file
+        return ReadOnlyFile(os.path.join(self._root, path), self._opened)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(os.path.join(self._root, path))

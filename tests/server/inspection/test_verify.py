@@ -425,6 +425,23 @@ def test_a_directory_may_have_more_files_than_a_process_descriptors(
     assert result.exit_code == 0, result.output[-1_000:]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
+def test_files_that_are_read_again_keep_the_limit(tmp_path: Path) -> None:
+    """A log with many segments is opened before its first byte is read."""
+    files = ReadOnlyFiles()
+    paths = [tmp_path / str(number) for number in range(2 * OPEN_LIMIT + 1)]
+    for path in paths:
+        path.write_text(path.name)
+    before = open_descriptors()
+    opened = [files.open(str(path)) for path in paths]
+    for _ in range(2):
+        assert [file.read(0, 9).decode() for file in opened] == [path.name for path in paths]
+        assert open_descriptors() == before + OPEN_LIMIT
+    for file in opened:
+        file.close()
+    assert open_descriptors() == before
+
+
 def test_a_file_that_is_opened_again_is_the_same_file(tmp_path: Path) -> None:
     """A running broker may have replaced a segment meanwhile."""
     files = ReadOnlyFiles()
