@@ -44,8 +44,8 @@ class Removals:
             self._executor.submit(self._work)
 
     def stop(self) -> None:
-        """Drop the queued removals, without their callbacks. The running one ends after its present
-        file."""
+        """Drop the queued removals and later ones. The running one ends after its present file.
+        Their callbacks are not called."""
         self._stopped.set()
         with self._lock:
             self._queue.clear()
@@ -55,6 +55,8 @@ class Removals:
             paths, done = removal
             try:
                 outcome = self._remove_all(paths)
+                if self._stopped.is_set():
+                    continue
                 if done is not None:
                     self._call_on_loop(partial(done, outcome))
                 elif outcome is not None:

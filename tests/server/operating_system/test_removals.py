@@ -158,12 +158,16 @@ def test_a_stop_drops_the_queue_and_ends_the_running_deletion_after_its_present_
         unlinked.append(file)
         removals.stop()
 
+    ended: list[StorageError | None] = []
     monkeypatch.setattr(os, "unlink", stop_at_the_first)
-    removals.add([(name, path), folder(tmp_path, "b")], None)
-    removals.add([folder(tmp_path, "c")], None)
+    removals.add([(name, path), folder(tmp_path, "b")], ended.append)
+    removals.add([folder(tmp_path, "c")], ended.append)
+    executor.jobs.pop()()
+    removals.add([folder(tmp_path, "d")], ended.append)
     executor.jobs.pop()()
     assert len(unlinked) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c", "d"]
+    assert not ended, "a removal that is not complete has not ended"
 
 
 def test_an_error_that_no_callback_takes_is_logged(tmp_path: Path) -> None:
