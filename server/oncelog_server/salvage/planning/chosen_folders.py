@@ -119,13 +119,15 @@ class ChosenFolders:
         """Decide about folders with another topic id.
 
         Stray folders stay as they are. Another folder is taken if it has records and its partition
-        has no folder yet: its topic id must be damaged. The other folders are moved aside.
+        has no folder with the chosen id: its topic id must be damaged. The other folders are moved
+        aside. `others` have the same topic id.
         """
+        free = {facts.partition for facts in others}.difference(taken)
         for facts in others:
             if facts.is_stray:
                 self.left.append((facts.folder, f"another topic has the name {name} now"))
-            elif facts.log_bytes and facts.partition not in taken:
-                taken[facts.partition] = [facts]
+            elif facts.log_bytes and facts.partition in free:
+                taken.setdefault(facts.partition, []).append(facts)
                 self.relabelled[facts.folder] = chosen
                 self.notes.append(f"{facts.folder} gets the topic id of the other partitions")
             else:

@@ -25,7 +25,7 @@ from oncelog_server.salvage.planning.lost_metadata import SKIPPED_EPOCHS, SKIPPE
 from oncelog_server.salvage.planning.machine import Machine, OtherBroker
 from oncelog_server.salvage.planning.plan import Plan, Planner
 from oncelog_server.settings.model import Settings
-from tests.server.salvage.planning.sources import ID, folder, known
+from tests.server.salvage.planning.sources import ID, OTHER_ID, folder, known
 
 FIRST = MetaProperties("c", 1, "directory-1")
 STRAY = f"t-1.{bytes(16).hex()}-stray"
@@ -161,6 +161,15 @@ def test_a_stray_stays_if_another_broker_has_the_partition(present: FolderFacts)
     made = plan([one(0), present], [other(2, stray())], found)
     assert (made.moves, made.snapshot) == ([], found.snapshot)
     assert made.left == [(f"brokers/2/{STRAY}", "t-1 is there already")]
+
+
+def test_all_replicas_with_the_same_damaged_topic_id_are_taken() -> None:
+    short, long = (one(1, topic_id=OTHER_ID, log_end=end) for end in (5, 9))
+    made = plan([one(0, log_bytes=900), short], [other(2, one(0)), other(3, long)])
+    record = partition(made, 1)
+    assert (record.replicas, record.leader) == ((1, 3), 3)
+    assert made.relabelled == {"t-1": ID, "brokers/3/t-1": ID}
+    assert not made.moves
 
 
 def test_partitions_of_a_broker_without_a_directory_stay_its_own() -> None:
