@@ -21,6 +21,7 @@ from oncelog_server.inspection.walk import WalkedBatch
 from oncelog_server.log.checkpoints import decode_meta_properties
 from oncelog_server.migration.import_command import _locked
 from oncelog_server.migration.markers import begin
+from oncelog_server.migration.planning.metadata_log import METADATA_LOG
 from oncelog_server.offline.read_only_files import ReadOnlyFiles
 from tests.faults.exchanges import (
     MORE_GROUPS,
@@ -332,14 +333,19 @@ def test_an_import_of_something_else_is_refused(tmp_path: Path) -> None:
     assert "Apache Kafka has not started on it" in refused("import", str(tmp_path))
 
 
-def test_a_link_to_the_source_is_no_other_directory(kafka_folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_linked", ["source", "target"])
+def test_a_link_to_the_source_is_no_other_directory(
+    kafka_folder: Path, tmp_path: Path, is_linked: str
+) -> None:
     """A copy empties its target first."""
     link = tmp_path / "link"
     link.symlink_to(kafka_folder)
     begin(kafka_folder, kafka_folder)
-    before = fingerprint(kafka_folder)
-    assert invoke("import", str(kafka_folder), "--into", str(link)).exit_code == 0
-    assert fingerprint(kafka_folder) == before
+    source, target = (link, kafka_folder) if is_linked == "source" else (kafka_folder, link)
+    done = invoke("import", str(source), "--into", str(target), "--yes")
+    assert done.exit_code == 0, done.output
+    assert (kafka_folder / "orders-0").is_dir()
+    assert (kafka_folder / f"{METADATA_LOG}.before.1").is_dir(), "the import was not in place"
 
 
 def test_apache_kafka_cannot_start_during_an_import_in_place(kafka_folder: Path) -> None:

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
 from oncelog_server.faults import faults as module
 from oncelog_server.faults.fault_register import FaultRegister
 from oncelog_server.faults.faults import Faults
+from oncelog_server.faults.request_rules import UNLIMITED, Failing, RequestRules, Scope
 
 
 def test_no_two_faults_have_the_same_id_not_even_of_two_processes() -> None:
@@ -31,6 +34,19 @@ def test_the_notes_of_an_earlier_process_stay(tmp_path: Path) -> None:
             register.note_met(fault_id)
     assert (tmp_path / "met").read_text().splitlines() == noted
     assert stat.S_IMODE((tmp_path / "met").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("met", [1, 3])
+def test_a_rule_is_noted_only_for_its_first_request(tmp_path: Path, met: int) -> None:
+    register = FaultRegister()
+    register.keep_in(tmp_path / "met")
+    rules = RequestRules(register)
+    scope = Scope(ApiKey.PRODUCE, None, None)
+    rule_id = rules.add(Failing(scope, ErrorCode.NOT_COORDINATOR, UNLIMITED))
+    assert (tmp_path / "met").read_text() == ""
+    for _ in range(met):
+        rules.apply_to(ApiKey.PRODUCE, None, tuple)
+    assert (tmp_path / "met").read_text() == f"{rule_id}\n"
 
 
 def test_the_broker_dies_at_its_fail_point_also_if_this_cannot_be_noted(

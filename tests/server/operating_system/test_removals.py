@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import structlog
 
+from oncelog_server import environment as module
+from oncelog_server.environment import OsEnvironment
 from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.operating_system.removals import Removals
 from oncelog_server.storage.files import Done, StorageError
@@ -26,6 +28,10 @@ class HeldJobs(Executor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         self.jobs.append(fn)
         return Future()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        while self.jobs:
+            self.jobs.pop(0)()
 
 
 def folder(root: Path, name: str) -> tuple[str, str]:
@@ -168,6 +174,19 @@ def test_a_stop_drops_the_queue_and_ends_the_running_deletion_after_its_present_
     assert len(unlinked) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c", "d"]
     assert not ended, "a removal that is not complete has not ended"
+
+
+async def test_the_stop_of_a_broker_waits_for_no_queued_deletion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = HeldJobs()
+    monkeypatch.setattr(module, "ThreadPoolExecutor", lambda *_, **__: executor)
+    environment = OsEnvironment(str(tmp_path))
+    folder(tmp_path, "a")
+    environment.files.remove(["a"])
+    environment.close()
+    assert not executor.jobs
+    assert (tmp_path / "a" / "file").exists()
 
 
 def test_an_error_that_no_callback_takes_is_logged(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from oncelog_protocol.internal.cluster_metadata import (
     MESSAGES,
     AccessControlEntryRecord,
+    BrokerRegistrationChangeRecord,
     ClearElrRecord,
     ClientQuotaRecord,
     ConfigRecord,
@@ -18,11 +19,13 @@ from oncelog_protocol.internal.cluster_metadata import (
     PartitionChangeRecord,
     PartitionRecord,
     RecordType,
+    RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
@@ -64,6 +67,18 @@ def test_a_change_without_a_leader_keeps_the_epoch() -> None:
     assert (partition.leader, partition.leader_epoch) == (1, 4)
     assert (partition.isr, partition.eligible) == ([], [1])
     assert (partition.replicas, partition.directories) == ([1, 2], [b"d" * 16])
+
+
+def test_the_directories_of_a_broker_are_those_of_its_last_registration_or_change() -> None:
+    first, second = b"1" * 16, b"2" * 16
+    records = [
+        RegisterBrokerRecord(1, log_dirs=[first]),
+        RegisterBrokerRecord(2, log_dirs=[first]),
+        BrokerRegistrationChangeRecord(1, log_dirs=[first, second]),
+        BrokerRegistrationChangeRecord(1, fenced=-1),
+    ]
+    assert after(*records).directories == {1: [first, second], 2: [first]}
+    assert after(*records, UnregisterBrokerRecord(2)).directories == {1: [first, second]}
 
 
 @pytest.mark.parametrize(("name", "eligible"), [("", []), ("orders", []), ("other", [1])])
