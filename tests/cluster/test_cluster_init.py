@@ -56,6 +56,9 @@ def test_the_folder_of_a_single_broker_becomes_the_first_of_a_cluster(
     assert done.returncode == 0, done
     with pytest.raises(BrokerFailed, match=r"oncelog\.etcd\.endpoints"):
         alone.start()
+    # As if the command had been killed before it renamed the store.
+    for name in ("oncelog-metadata.sqlite", "oncelog-metadata.txt"):
+        (alone.data / f"{name}.before.1").rename(alone.data / name)
     again = command(alone, real_etcd, prefix, "--yes")
     assert (again.returncode, "in etcd already" in again.stderr) == (1, True), again
     with cluster:

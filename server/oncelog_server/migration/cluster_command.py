@@ -51,6 +51,8 @@ def init(data: str | None, config: Path | None, assignments: tuple[str, ...], ye
             fail(f"{directory.path} is no data directory of a broker")
         directory.lock()
         if directory.cluster_revision() is not None:
+            if yes:
+                _set_aside(directory.path)  # an interrupted move may have left the store
             fail(f"the metadata of {directory.path} is in etcd already")
         writes = _records(directory.path)
         _show(writes, settings)
@@ -79,8 +81,8 @@ def init(data: str | None, config: Path | None, assignments: tuple[str, ...], ye
 
 
 def _set_aside(path: Path) -> str:
-    """Rename the store and its text copy, so that nothing takes them for the present metadata.
-    Return the new name of the store. Raises OSError."""
+    """Rename the store and its text copy, if they are there, so that nothing takes them for the
+    present metadata. Return the new name of the store. Raises OSError."""
     number = free_number(path)
     with suppress(FileNotFoundError):
         os.rename(path / METADATA_COPY, path / f"{METADATA_COPY}{BEFORE}{number}")
