@@ -219,11 +219,14 @@ def test_all_leaders_are_elected_although_each_step_takes_long(
     brokers = Brokers({place: [2, 1] for place in every})
     brokers.leaders = dict.fromkeys(every, 1)
     late: set[TopicPartition] = set(every[:3])
+    now_ms = 0.0
+    monkeypatch.setattr(reassigning, "monotonic_ms", lambda: now_ms)
 
     async def elect_one(
         election_type: ElectionType, places: Iterable[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | None]:
-        await asyncio.sleep(0.05)
+        nonlocal now_ms
+        now_ms += reassigning.SETTLE_MS / 4
         chosen = [place for place in places if place not in late][:1]
         brokers.leaders.update(dict.fromkeys(chosen, 2))
         if all(brokers.leaders[place] == 2 for place in every[3:]):
@@ -234,6 +237,7 @@ def test_all_leaders_are_elected_although_each_step_takes_long(
     plan = Plan((), (), dict.fromkeys(every, 2), "")
     asyncio.run(carry_out(cast(Admin, brokers), plan, brokers.state(), None))
     assert set(brokers.leaders.values()) == {2}
+    assert now_ms > 2 * reassigning.SETTLE_MS
 
 
 def test_a_throttle_is_also_for_the_moves_that_have_begun() -> None:
