@@ -95,11 +95,12 @@ async def _at_leaders(
         for topic in response.topics:
             for row in topic.partitions:
                 partition = TopicPartition(topic.name, row.partition_index)
-                results[partition] = (
-                    error_for(row.error_code, str(partition))
-                    if row.error_code
-                    else row.low_watermark
-                )
+                if partition in rows:
+                    results[partition] = (
+                        error_for(row.error_code, str(partition))
+                        if row.error_code
+                        else row.low_watermark
+                    )
 
     await asyncio.gather(*(ask(leader, rows) for leader, rows in by_leader.items()))
     return results

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oncelog_client import KafkaError, RetriableError, TopicPartition
-from oncelog_client.admin.records import delete_records_of_each
+from oncelog_client.admin.records import delete_records, delete_records_of_each
 from oncelog_client.core.client_config import admin_config
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.io.log_offsets import list_offsets_of_each
@@ -89,3 +89,23 @@ def test_unavailable_partitions_share_one_timeout(api: ApiKey) -> None:
     # A partition with a result is not requested again.
     asked = [request for _, key, request in broker.requests if key is api]
     assert [topic.name for topic in asked[-1].topics] == ["down-1", "down-2", "down-3"]
+
+
+def test_a_row_that_was_not_requested_is_no_result() -> None:
+    def script(asked: ApiKey, request: Any) -> Any:
+        if asked is not ApiKey.DELETE_RECORDS:
+            return None
+        return APIS[asked].response(topics=[_deletions("good"), _deletions("other")])
+
+    async def scenario() -> list[Mapping[Any, Any]]:
+        cluster = Cluster(admin_config(["broker:9092"], {}), auto_create=False)
+        await cluster.start(timeout_ms=TIMEOUT_MS)
+        wanted = {PLACES["good"]: -1}
+        calls = (delete_records, delete_records_of_each)
+        results: list[Mapping[Any, Any]] = [
+            await call(cluster, wanted, TIMEOUT_MS) for call in calls
+        ]
+        await cluster.close()
+        return results
+
+    assert simulated(ScriptedBroker(script), scenario) == [{PLACES["good"]: OFFSET}] * 2
