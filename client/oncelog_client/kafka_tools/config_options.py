@@ -9,6 +9,7 @@ from typing import Final
 from oncelog_client.cli.properties_file import parse_properties
 from oncelog_client.kafka_tools.config_entities import DEFAULT_FLAGS, NAME_FLAGS
 from oncelog_client.kafka_tools.failures import ILLEGAL_ARGUMENT, JavaError
+from oncelog_client.kafka_tools.java_text import split_text
 from oncelog_client.kafka_tools.options import Given, Option, Options
 
 # The patterns of Kafka's tool: commas separate the pairs, but not in brackets.
@@ -63,10 +64,7 @@ def added(given: Given) -> dict[str, str]:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    parts = _COMMA.split(text)
-    while len(parts) > 1 and not parts[-1]:  # as Java's String.split
-        parts.pop()
-    pairs = [_EQUALS.split(part) for part in parts]
+    pairs = [_EQUALS.split(part) for part in split_text(text, _COMMA)]
     if any(len(pair) != 2 for pair in pairs):
         raise JavaError(
             ILLEGAL_ARGUMENT,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
+from oncelog_client.kafka_tools.java_text import split_text
 from oncelog_client.kafka_tools.options import Given, Option, Options
 
 ACTIONS: Final = (
@@ -124,8 +125,7 @@ def check_options(given: Given) -> None:
 def words(text: str | None) -> list[str]:
     """Return the words of a list that commas separate, in lower case. As in Java, empty words at
     the end are left out."""
-    kept = (text or "").rstrip(",")
-    return [word.strip().lower() for word in kept.split(",")] if kept else []
+    return [word.strip().lower() for word in split_text(text, ",")] if text else []
 
 
 def _require_groups(given: Given, action: str) -> None:

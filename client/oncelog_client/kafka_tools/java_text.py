@@ -3,6 +3,7 @@ HashMap."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Final, TypeVar
@@ -26,9 +27,9 @@ def double_text(value: float) -> str:
     return f"{first}.{''.join(rest) or '0'}E{exponent + len(rest)}"
 
 
-def split_text(text: str, separator: str) -> list[str]:
+def split_text(text: str, separator: str | re.Pattern[str]) -> list[str]:
     """Return the parts of String.split: empty parts at the end are left out."""
-    parts = text.split(separator)
+    parts = text.split(separator) if isinstance(separator, str) else separator.split(text)
     if len(parts) > 1:
         while parts and not parts[-1]:
             parts.pop()

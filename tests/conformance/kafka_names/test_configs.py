@@ -42,6 +42,7 @@ REFUSED = """\
 --alter --topic t --add-config x=1 --add-config-file /nosuch
 --alter --topic t --add-config x=1 --add-config y=1
 --alter --topic t --add-config x=1,y
+--alter --topic t --add-config ,
 --alter --topic t --add-config x!=1
 --alter --topic t --add-config-file /nosuch
 --describe --topic t --command-config /nosuch
