@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from ipaddress import ip_address
 from typing import Final, NamedTuple, NoReturn
 
 from oncelog_client.kafka_tools.failures import ILLEGAL_ARGUMENT, JavaError
 from oncelog_client.kafka_tools.options import Given
+from oncelog_protocol.security.hosts import is_address
 
 TOPICS: Final = "topics"
 CLIENTS: Final = "clients"
@@ -142,7 +142,7 @@ def _check_names(given: Given, entities: Entities) -> None:
                 )
     if IPS in entities.types:
         for text in _values(given, ("entity-name", "ip")):
-            if not _is_address(text):
+            if not is_address(text):
                 _refuse(
                     f"The entity name for {entities.types[0]} must be a valid IP or resolvable "
                     f"host, but it is: {text}"
@@ -151,14 +151,6 @@ def _check_names(given: Given, entities: Entities) -> None:
 
 def _values(given: Given, options: Sequence[str]) -> list[str]:
     return [given.value(option) or "" for option in options if given.has(option)]
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _check_describe(given: Given, entities: Entities) -> None:

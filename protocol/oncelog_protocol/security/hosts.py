@@ -1,4 +1,5 @@
-"""Addresses as text: the form that access rules compare, and the test for loopback addresses."""
+"""Addresses as text: the form that access rules compare, and the tests for addresses and loopback
+addresses."""
 
 from __future__ import annotations
 
@@ -28,6 +29,15 @@ def host_text(text: str) -> str:
         for start in range(0, _GROUPS * _GROUP_BYTES, _GROUP_BYTES)
     )
     return ":".join(f"{number:x}" for number in numbers) + percent + scope
+
+
+def is_address(text: str) -> bool:
+    """Return True for an IPv4 or IPv6 address, and False for the name of a host."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_loopback(host: str) -> bool:

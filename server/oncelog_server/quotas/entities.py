@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from ipaddress import ip_address
 from typing import Final
 
 import msgspec
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.security.hosts import is_address
 from oncelog_protocol.types import INT32_MAX, INT64_MAX
 from oncelog_server.refusal import Refused
 
@@ -94,7 +94,7 @@ def check_entity(entity: Entity) -> None:
             "not be combined with User or ClientId",
         )
     address = names[IP]
-    if address is not None and not _is_address(address):
+    if address is not None and not is_address(address):
         raise Refused(ErrorCode.INVALID_REQUEST, f"{address} is not a valid IP or resolvable host.")
 
 
@@ -121,11 +121,3 @@ def check_limit(entity: Entity, name: str, value: float) -> None:
         )
     if value % 1.0 > _FRACTION:
         raise Refused(ErrorCode.INVALID_REQUEST, f"{name} cannot be a fractional value.")
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_protocol.security.hosts import host_text, is_loopback
+from oncelog_protocol.security.hosts import host_text, is_address, is_loopback
 from oncelog_server.security.acls import Acl, Pattern, PatternType, Permission
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.security.standard_authorizer import StandardAuthorizer
@@ -81,3 +81,10 @@ def test_a_rule_holds_for_an_ipv6_address_in_any_form(host: str) -> None:
 )  # fmt: skip
 def test_an_address_of_this_computer(host: str, is_local: bool) -> None:
     assert is_loopback(host) is is_local
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1", "::1", "::ffff:10.0.0.1"])
+def test_an_address_is_no_name(text: str) -> None:
+    assert is_address(text)
+    assert not is_address(f"{text}.example")
+    assert not is_address("")
