@@ -55,6 +55,7 @@ from oncelog_server.transaction.marker_delivery import LocalMarkers
 
 if TYPE_CHECKING:
     from oncelog_server.cleaning.cleaner import LogCleaner
+    from oncelog_server.log.checkpoints import MetaProperties
     from oncelog_server.observe.listener import MetricsListener
     from oncelog_server.partition.partition import Partition
     from oncelog_server.replica_failures import ReplicaFailures
@@ -117,29 +118,14 @@ class Broker:
         meta = self.directory.meta_properties()
         checks = StartChecks(self.settings, self._environment, wait)
         self.metadata, next_producer_id = await checks.open_metadata(meta)
-        self._dynamic_settings = DynamicSettings(self.settings, self.metadata.image)
-        checks.check_identity(meta, self.metadata.image, next_producer_id)
         was_clean = self.directory.has_clean_mark()
-        clean_stop_epoch = self.directory.clean_stop_epoch()
-        self._producer_ids = ProducerIdSupply(self.metadata, self._tasks, next_producer_id)
-        self._build(was_clean)
-        endpoints = await self._bind_all(wait, is_new=meta is None)
-        # The checks come first, because a refused start must change nothing.
-        folders = await self._folders(checks)
-        identity = meta or checks.new_identity(self.metadata.image)
-        self._log_emptied(identity.directory_id)
-        self.directory.take_clean_mark()
-        newer = NewerLogs(next_producer_id)
-        with wait.uncounted():
-            self._replica_manager.open_all(self.metadata.image, folders, newer)
-        if newer.found:
-            if was_clean:
-                self._leave_clean_mark(clean_stop_epoch)
-            raise checks.older(newer.found)
-        if self.settings.oncelog_flush_on_ack and not was_clean:
-            with wait.uncounted():
-                await sync_recovered(self._files, self.partitions)
-        facts = DirectoryFacts(identity.directory_id, self._environment.boot(), clean_stop_epoch)
+        try:
+            endpoints, folders, facts = await self._open(checks, meta, next_producer_id, wait)
+        except BaseException as error:
+            await self.metadata.stop()
+            if isinstance(error, (OSError, ValueError)):
+                self._unmake()
+            raise
         await self._join(endpoints, facts, wait)
         # After this wait, this broker leads all its partitions. The coordinators may still load
         # their shards, and respond COORDINATOR_LOAD_IN_PROGRESS until then.
@@ -168,29 +154,53 @@ class Broker:
             ms=self._clock.monotonic_ms() - started_ms,
         )
 
+    async def _open(
+        self,
+        checks: StartChecks,
+        meta: MetaProperties | None,
+        next_producer_id: int,
+        wait: StoreWait,
+    ) -> tuple[Sequence[Endpoint], Folders, DirectoryFacts]:
+        """Build the parts, bind the listeners and open the partitions on disk. Raises the errors of
+        `start`. The registration of the broker comes later."""
+        self._dynamic_settings = DynamicSettings(self.settings, self.metadata.image)
+        checks.check_identity(meta, self.metadata.image, next_producer_id)
+        was_clean = self.directory.has_clean_mark()
+        clean_stop_epoch = self.directory.clean_stop_epoch()
+        self._producer_ids = ProducerIdSupply(self.metadata, self._tasks, next_producer_id)
+        self._build(was_clean)
+        endpoints = await self._bind_all(wait, is_new=meta is None)
+        # The checks come first, because a refused start must change nothing.
+        folders = checks.folders(self.metadata.image)
+        identity = meta or checks.new_identity(self.metadata.image)
+        self._log_emptied(identity.directory_id)
+        self.directory.take_clean_mark()
+        newer = NewerLogs(next_producer_id)
+        with wait.uncounted():
+            self._replica_manager.open_all(self.metadata.image, folders, newer)
+        if newer.found:
+            if was_clean:
+                self._leave_clean_mark(clean_stop_epoch)
+            raise checks.older(newer.found)
+        if self.settings.oncelog_flush_on_ack and not was_clean:
+            with wait.uncounted():
+                await sync_recovered(self._files, self.partitions)
+        facts = DirectoryFacts(identity.directory_id, self._environment.boot(), clean_stop_epoch)
+        return endpoints, folders, facts
+
     async def _bind_all(self, wait: StoreWait, *, is_new: bool) -> Sequence[Endpoint]:
-        """Bind all listeners. For a new directory, then wait until the broker's id is free. If this
-        fails, leave the directory as it was."""
-        try:
-            self.security.check_users()
-            endpoints = await self._bind(wait)
-            self._metrics = await self._bind_metrics()
-            if is_new and self.settings.has_metadata_elsewhere:
-                await self.metadata.membership.await_free_id(wait)
-        except (OSError, ValueError):
-            await self.metadata.stop()
-            with suppress(OSError):  # the first error is raised, not one of `unmake`
-                self.directory.unmake()
-            raise
+        """Bind all listeners. For a new directory, then wait until the broker's id is free."""
+        self.security.check_users()
+        endpoints = await self._bind(wait)
+        self._metrics = await self._bind_metrics()
+        if is_new and self.settings.has_metadata_elsewhere:
+            await self.metadata.membership.await_free_id(wait)
         return endpoints
 
-    async def _folders(self, checks: StartChecks) -> Folders:
-        """Return the partitions on disk. If a check refuses them, stop the metadata and raise."""
-        try:
-            return checks.folders(self.metadata.image)
-        except ValueError:
-            await self.metadata.stop()
-            raise
+    def _unmake(self) -> None:
+        """Leave a new directory as it was. The error of the start is raised, not one of this."""
+        with suppress(OSError):
+            self.directory.unmake()
 
     def _log_emptied(self, directory_id: str) -> None:
         """Log the partitions that a new directory lacks, before they are opened."""
@@ -225,8 +235,7 @@ class Broker:
             may_be_registered = self.metadata.membership.may_be_registered
             await self.metadata.stop(leaves=isinstance(error, IdInUse))
             if not may_be_registered:
-                with suppress(OSError):  # the first error is raised, not one of `unmake`
-                    self.directory.unmake()
+                self._unmake()
                 if facts.clean_stop_epoch:
                     self._leave_clean_mark(facts.clean_stop_epoch)
             raise

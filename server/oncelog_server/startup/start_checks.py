@@ -51,7 +51,7 @@ class StartChecks:
         `meta` are the properties of the directory. A new directory, without them, may get a new
         cluster. Raises NeedsRecovery if the store is damaged, or if the store of an existing
         directory has no cluster. Raises ValueError if a store elsewhere is not that of the
-        directory. Raises the errors of `StoreWait.step`.
+        directory. Raises the errors of `StoreWait.step`. The store is closed after an error.
         """
         seen = self._seen_revision()
         try:
@@ -66,16 +66,26 @@ class StartChecks:
             exit_monitor=self._environment.exit_monitor(self._settings),
         )
         try:
+            return metadata, await self._load(metadata, meta, seen)
+        except BaseException:
+            await metadata.stop()
+            raise
+
+    async def _load(
+        self, metadata: ClusterMetadata, meta: MetaProperties | None, seen: SeenRevision
+    ) -> int:
+        """Load the metadata and check that it is that of the directory. Return the first producer
+        id of the next block. Raises the errors of `open_metadata`."""
+        try:
             load = partial(metadata.load, founds=meta is None)
             await self._wait.step("the metadata of the cluster", load)
             if meta is None or meta.cluster_id == metadata.image.cluster_id:
                 self._check_age(metadata.image, seen)
             next_id = metadata.producer_ids.next_id
-            return metadata, await self._wait.step("the next producer id", next_id)
+            return await self._wait.step("the next producer id", next_id)
         except (NoCluster, _OlderStore) as error:
             if not self._is_elsewhere:
                 raise self._damaged(error) from error
-            await metadata.stop()
             raise ValueError(self._another_store(meta, error)) from error
         except DamagedStore as error:
             raise NeedsRecovery(self._directory.path, str(error)) from error
@@ -83,10 +93,6 @@ class StartChecks:
             if self._is_elsewhere:
                 raise
             raise self._damaged(error) from error
-        except OSError:
-            if self._is_elsewhere:
-                await metadata.stop()
-            raise
 
     @property
     def _is_elsewhere(self) -> bool:
