@@ -323,7 +323,9 @@ class Listener:
             self._rates.take_back(listener, now_ms)
         self._throttled[connection] = None
         if len(self._throttled) > MOST_THROTTLED:
-            next(iter(self._throttled)).close(_THROTTLED)
+            oldest = next(iter(self._throttled))
+            del self._throttled[oldest]  # `connection_closed` comes in a later turn of the loop
+            oldest.close(_THROTTLED)
 
     def _refuse(self, event: str, session: Session, limit: int) -> bool:
         """Log that a connection exceeds a limit. Return False."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -75,8 +76,8 @@ async def test_a_connection_beyond_the_rate_of_its_address_is_not_served_and_clo
 
 @asynccontextmanager
 async def flooded(number: int, max_connections: int = 100) -> AsyncIterator[tuple[Listener, int]]:
-    """Yield a listener and its port. One address has opened this number of connections, and all
-    but the first are throttled."""
+    """Yield a listener and its port. One address has opened this number of connections before the
+    listener accepted one, and all but the first are throttled."""
     clock = ManualClock()
     quotas = QuotaGate(clock.monotonic_ms)
     listener = Listener(Echo(), Limits.of(Settings(max_connections=max_connections)), clock, quotas)
@@ -86,15 +87,15 @@ async def flooded(number: int, max_connections: int = 100) -> AsyncIterator[tupl
     flood = []
     try:
         async with asyncio.timeout(DEADLINE_S):
-            for _ in range(number):
+            for _ in range(number):  # in one turn of the loop
                 flood.append(
-                    await asyncio.open_connection("127.0.0.1", port, local_addr=(FLOODER, 0))
+                    socket.create_connection(("127.0.0.1", port), source_address=(FLOODER, 0))
                 )
             await turns_until(lambda: listener.accepted == number)
             yield listener, port
     finally:
-        for _, writer in flood:
-            writer.close()
+        for opened in flood:
+            opened.close()
         await listener.stop(0.1)
 
 
@@ -116,3 +117,18 @@ async def test_the_number_of_throttled_connections_is_bounded(
     async with flooded(9) as (listener, _):
         await turns_until(lambda: len(listener.connections) == 4)
         assert listener.by_listener() == [("PLAINTEXT", 1)]
+
+
+def test_throttled_connections_of_one_turn_of_the_loop_are_bounded_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """asyncio's loop accepts all waiting connections in one turn, and uvloop only one."""
+    monkeypatch.setattr(listening, "MOST_THROTTLED", 3)
+
+    async def flood() -> list[tuple[str, int]]:
+        async with flooded(9) as (listener, _):
+            await turns_until(lambda: len(listener.connections) == 4)
+            return listener.by_listener()
+
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        assert runner.run(flood()) == [("PLAINTEXT", 1)]
