@@ -289,10 +289,9 @@ class _Draft:
             apply(self, key, event.entry)
 
     def assembling(self) -> Steps[None]:
-        """Assemble the changed topics. `finish` assembles those that are left."""
-        while self._touched:
-            topic_id = next(iter(self._touched))
-            del self._touched[topic_id]
+        """Assemble the changed topics, each in a step. `finish` assembles later ones."""
+        touched, self._touched = self._touched, {}
+        for topic_id in touched:
             self._assemble(topic_id)
             yield
 
