@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 from oncelog_server.deferred import Deferred
 from oncelog_server.timers import Timers
 
+M = TypeVar("M")
 T = TypeVar("T")
 
 
@@ -204,14 +205,19 @@ def at_its_end(steps: ColdSteps[T]) -> T:
             return ended.value  # type: ignore[no-any-return]  # typeshed has Any instead of T
 
 
-def without_waits(steps: ColdSteps[T]) -> Steps[T]:
-    """Make the steps of the work. Its reads wait for the disk."""
+def marked(steps: ColdSteps[T], mark: M) -> Generator[M, None, T]:
+    """Make the steps of the work, and yield `mark` after each. Its reads wait for the disk."""
     while True:
         try:
             next(steps)
         except StopIteration as ended:
             return ended.value  # type: ignore[no-any-return]  # typeshed has Any instead of T
-        yield
+        yield mark
+
+
+def without_waits(steps: ColdSteps[T]) -> Steps[T]:
+    """Make the steps of the work. Its reads wait for the disk."""
+    return marked(steps, None)
 
 
 def within(count: int, steps: Steps[T]) -> T | None:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from oncelog_server.slices import Steps
+from oncelog_server.slices import Steps, marked
 
 T = TypeVar("T")
 
@@ -85,12 +85,7 @@ def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 def as_work(steps: Steps[T]) -> Generator[str, None, T]:
     """Run the steps and return their result. Yield WORK after each step."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            return ended.value  # type: ignore[no-any-return]  # T, by the type of `steps`
-        yield WORK
+    return marked(steps, WORK)
 
 
 def slices(lines: Iterable[str], size: int = LINES_PER_SLICE) -> Iterator[bytes]:
