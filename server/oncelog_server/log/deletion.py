@@ -23,22 +23,7 @@ def delete_records_before(log: PartitionLog, offset: int, now_ms: int) -> Steps[
         raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
     log.refusals.undo_interrupted()
     log.advance_start(offset)
-    yield from delete_below_start(log, now_ms)
-
-
-def delete_below_start(log: PartitionLog, now_ms: int) -> Steps[int]:
-    """Delete the segments wholly below the start of the log. Return the number of deleted segments.
-    If the log fails meanwhile, the other segments stay: the directory of a deleted partition may
-    belong to a new partition by then. Raises StorageError; segments before the failed one stay
-    deleted."""
-    deleted = 0
-    while count := below_start(log.segments, log.log_start_offset, STEP_SEGMENTS):
-        log.delete_first(count, now_ms)
-        deleted += count
-        yield
-        if log.failure is not None:
-            break
-    return deleted
+    yield from _delete_below_start(log, now_ms)
 
 
 def apply_retention(log: PartitionLog, now_ms: int, high_watermark: int) -> Steps[int]:
@@ -48,21 +33,32 @@ def apply_retention(log: PartitionLog, now_ms: int, high_watermark: int) -> Step
     are due. Raises StorageError and CorruptLog; segments before the failed one stay deleted."""
     log.refusals.undo_interrupted()
     log.segments.remove_due(now_ms)
-    deleted = yield from delete_below_start(log, now_ms)
-    while count := _expired(log, now_ms, high_watermark):
+    deleted = yield from _delete_below_start(log, now_ms)
+    while log.failure is None and (count := _expired(log, now_ms, high_watermark)):
         if count == len(log.segments):
             log.roll(now_ms)
         log.advance_start(log.segments[count].base_offset)
+        deleted += yield from _delete_below_start(log, now_ms)
+    return deleted
+
+
+def _delete_below_start(log: PartitionLog, now_ms: int) -> Steps[int]:
+    """Delete the segments wholly below the start of the log. Return the number of deleted segments.
+    If the log fails meanwhile, the other segments stay: the directory of a deleted partition may
+    belong to a new partition by then. Raises StorageError; segments before the failed one stay
+    deleted."""
+    deleted = 0
+    while log.failure is None and (
+        count := below_start(log.segments, log.log_start_offset, STEP_SEGMENTS)
+    ):
         log.delete_first(count, now_ms)
         deleted += count
         yield
-        if log.failure is not None:
-            break
     return deleted
 
 
 def _expired(log: PartitionLog, now_ms: int, high_watermark: int) -> int:
-    """Return the number of segments that the next step deletes, 0 if retention keeps all."""
+    """Return the number of segments that retention deletes next, 0 if it keeps all."""
     segments, config = log.segments, log.config
     if not config.deletes_by_retention:
         return 0

@@ -62,11 +62,18 @@ def test_retention_renames_a_few_files_in_a_step(config: dict[str, int]) -> None
     assert len(driver.log.segments) <= 2
 
 
-def test_a_log_deleted_between_two_steps_renames_no_file_of_a_new_partition() -> None:
-    driver = rolled()
-    steps = delete_records_before(driver.log, SEGMENTS, driver.now_ms)
+@pytest.mark.parametrize("work", ["delete records", "retention", "retention below the start"])
+def test_a_log_deleted_between_two_steps_renames_no_file_of_a_new_partition(work: str) -> None:
+    driver = rolled(retention_bytes=1)
+    log = driver.log
+    if work == "delete records":
+        steps: Iterator[None] = delete_records_before(log, SEGMENTS, driver.now_ms)
+    else:
+        steps = apply_retention(log, driver.now_ms, MANY)
+    if work == "retention below the start":
+        log.advance_start(log.segments[STEP_SEGMENTS].base_offset)
     next(steps)
-    driver.log.rename_directory(deleted_directory("topic", 0, bytes(16)))
+    log.rename_directory(deleted_directory("topic", 0, bytes(16)))
     driver.open(clean=False)
     before = sorted(driver.files.list(DIRECTORY))
     assert list(steps) == []
