@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from oncelog_protocol.types import uuid_from_string, uuid_to_string
@@ -67,14 +67,9 @@ def decode_numbers(data: bytes, columns: int) -> list[tuple[int, ...]]:
     return rows
 
 
-def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    """Return the bytes of a checkpoint such as recovery-point-offset-checkpoint. `offsets`: (topic,
-    partition) -> offset."""
-    return encode_lines(map(offset_line, offsets, offsets.values()))
-
-
 def offset_line(name: tuple[str, int], offset: int) -> str:
-    """Return a checkpoint's line for one partition, given as (topic, partition)."""
+    """Return the line of one partition, given as (topic, partition), in a checkpoint such as
+    recovery-point-offset-checkpoint."""
     topic, partition = name
     return f"{topic} {partition} {offset}"
 

@@ -15,7 +15,7 @@ from oncelog_server.cluster.delta import ImageDelta, PartitionChange
 from oncelog_server.cluster.records import PartitionRecord
 from oncelog_server.cluster.store import Put
 from oncelog_server.durable_logs import end_of
-from oncelog_server.log.checkpoints import decode_offsets, encode_offsets
+from oncelog_server.log.checkpoints import decode_offsets, encode_lines, offset_line
 from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.partition.follower_log import FollowerLog
 from oncelog_server.refusal import Refused
@@ -143,7 +143,9 @@ async def test_a_corrupt_log_comes_back_only_after_it_is_put_aside(
 
 def compacted_up_to(path: Path, offsets: dict[tuple[str, int], int]) -> None:
     """Write the cleaner's checkpoint of the last stop."""
-    (path / CLEANER_CHECKPOINT).write_bytes(encode_offsets(offsets))
+    (path / CLEANER_CHECKPOINT).write_bytes(
+        encode_lines(map(offset_line, offsets, offsets.values()))
+    )
 
 
 def compacted(path: Path) -> dict[tuple[str, int], int]:

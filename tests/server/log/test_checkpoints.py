@@ -15,9 +15,10 @@ from oncelog_server.log.checkpoints import (
     decode_numbers,
     decode_offsets,
     decode_partition_metadata,
+    encode_lines,
     encode_meta_properties,
-    encode_offsets,
     encode_partition_metadata,
+    offset_line,
 )
 from oncelog_server.log.leader_epochs import LeaderEpochs
 
@@ -25,6 +26,10 @@ TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=20)
 OFFSETS = st.dictionaries(
     st.tuples(TOPICS, st.integers(0, 1000)), st.integers(0, 2**63 - 1), max_size=20
 )
+
+
+def encode_offsets(offsets: dict[tuple[str, int], int]) -> bytes:
+    return encode_lines(map(offset_line, offsets, offsets.values()))
 
 
 def test_an_offset_checkpoint_has_the_lines_of_kafkas_file() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oncelog_server.log.checkpoints import encode_offsets
+from oncelog_server.log.checkpoints import encode_lines, offset_line
 from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.offline.read_only_files import ReadOnlyFiles
 from oncelog_server.salvage.planning.evidence import FolderFacts, facts_of_all
@@ -56,7 +56,7 @@ def test_a_compacted_topic_with_lost_settings_is_named(tmp_path: Path, sign: str
         driver.compact()
     folder(tmp_path, driver)
     if sign == "checkpoint":
-        cleaned = encode_offsets({("topic", 0): 3})
+        cleaned = encode_lines([offset_line(("topic", 0), 3)])
         (tmp_path / "cleaner-offset-checkpoint").write_bytes(cleaned)
     elif sign == "cleaned":
         (tmp_path / DIRECTORY / f"{0:020}.log.cleaned").touch()
