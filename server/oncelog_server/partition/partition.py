@@ -158,6 +158,7 @@ class Partition:
     def retire(self) -> None:
         """Serve no new request, because the topic is deleted. The caller must call `resign`."""
         self.is_leader = self.leads = False
+        self.clean_part.leave()
 
     def suspend(self) -> None:
         """Do not act as the leader until `resume`, because the cluster may have elected another

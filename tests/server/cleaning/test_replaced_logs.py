@@ -243,11 +243,17 @@ def test_a_log_that_comes_back_does_not_inherit_that_an_earlier_log_was_corrupt(
 
 
 @pytest.mark.parametrize("suffix", UNFINISHED)
-def test_a_pass_ends_as_soon_as_the_metadata_moves_its_log_away(suffix: str) -> None:
+@pytest.mark.parametrize("change", ["moves", "deletes"])
+def test_a_pass_ends_as_soon_as_the_metadata_moves_or_deletes_its_log(
+    suffix: str, change: str
+) -> None:
     cleaning = Cleaning()
     write(cleaning.compact(A0), 200)
     until_a_sync_of(cleaning, suffix)
-    cleaning.world.partitions[A0].clean_part.leave()
+    if change == "moves":
+        cleaning.world.partitions[A0].clean_part.leave()
+    else:
+        cleaning.partitions.delete_topic(A0.topic, bytes(16))
     operations = len(cleaning.world.files.operations)
     cleaning.cleaner.follow(ClusterImage(), ClusterImage(), ImageDelta())
     cleaning.run(0)
