@@ -22,7 +22,7 @@ from oncelog_server.log.reading import LogReader
 from oncelog_server.log.record_rules import decompressed_limit
 from oncelog_server.log.refusals import Refusals
 from oncelog_server.log.replay import ProducersAt, apply_batch, producers_at
-from oncelog_server.log.replicated import MAX_EPOCH, Batches, check_replicated
+from oncelog_server.log.replicated import Batches, check_replicated
 from oncelog_server.log.results import CLIENT, NO_TIMESTAMP, Appended, Flush, LogRead, Origin
 from oncelog_server.log.segments import LogSegments
 from oncelog_server.log.timestamps import Search, Timestamps
@@ -81,11 +81,22 @@ class PartitionLog:
 
     @classmethod
     def open(
-        cls, files: Files, directory: str, config: LogConfig, *, topic_id: bytes, now_ms: int,
-        clean_shutdown: bool, recovery_point: int, log_start_offset: int,
-        refuses_damage: bool = False, lost_nothing: bool = False, topic_id_checked: bool = False,
-        closed: ClosedLog | None = None, jitter: Callable[[int], int] = lambda most: 0,
-    ) -> PartitionLog:  # fmt: skip
+        cls,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        *,
+        topic_id: bytes,
+        now_ms: int,
+        clean_shutdown: bool,
+        recovery_point: int,
+        log_start_offset: int,
+        refuses_damage: bool = False,
+        lost_nothing: bool = False,
+        topic_id_checked: bool = False,
+        closed: ClosedLog | None = None,
+        jitter: Callable[[int], int] = lambda most: 0,
+    ) -> PartitionLog:
         """Open the log in `directory`, or create it. `recovery` of the result says what was found.
         Arguments are those of `opening.load`. `topic_id_checked`: partition.metadata was read
         already, and has `topic_id`. `jitter(segment_jitter_ms)` returns a random time by which a
@@ -182,9 +193,16 @@ class PartitionLog:
         return base_offset
 
     def append_marker(
-        self, producer_id: int, producer_epoch: int, *, committed: bool, coordinator_epoch: int,
-        transaction_version: int, leader_epoch: int, now_ms: int,
-    ) -> Appended:  # fmt: skip
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        committed: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> Appended:
         """Append the COMMIT or ABORT marker of a transaction. After an ABORT marker, also write the
         row of the aborted transaction in the txnindex. A repeated marker is appended again and
         changes nothing else. Raises AppendError with INVALID_PRODUCER_EPOCH or
@@ -211,9 +229,7 @@ class PartitionLog:
         )  # fmt: skip
         return Appended(offset, offset, NO_TIMESTAMP, False, self.log_start_offset)
 
-    def append_replicated(
-        self, batches: Batches, *, now_ms: int, leader_epoch: int = MAX_EPOCH
-    ) -> int:
+    def append_replicated(self, batches: Batches, *, leader_epoch: int, now_ms: int) -> int:
         """Append batches of the leader to a follower's log, with their offsets and leader epochs.
         Return the new log end offset. An incomplete batch at the end of `batches` is not appended,
         nor are batches from the first with an epoch above `leader_epoch`, the followed epoch.
@@ -251,9 +267,14 @@ class PartitionLog:
         self.refusals.write_or_owe(path, lambda: aborted.write(base_offset))
 
     def _write(
-        self, records: bytearray | memoryview, base_offset: int, last_offset: int,
-        max_timestamp: int, leader_epoch: int, now_ms: int,
-    ) -> int:  # fmt: skip
+        self,
+        records: bytearray | memoryview,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> int:
         """Write the batch, with its final offset and leader epoch, at the end of the log. Return
         the batch's position in the active segment."""
         if leader_epoch > self._epoch_file.written_epoch:

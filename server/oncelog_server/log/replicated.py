@@ -3,21 +3,23 @@ and must continue the follower's log (Kafka's UnifiedLog.appendAsFollower)."""
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from oncelog_protocol.records.batch import BatchHeader, compute_crc, split_batches
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_server.log.errors import UnexpectedBatch
 
 Batches: TypeAlias = bytes | bytearray | memoryview
-# The highest number that a leader epoch can have.
-MAX_EPOCH: Final = (1 << 31) - 1
 
 
 def check_replicated(
-    batches: Batches, log_end_offset: int, leader_epoch: int, followed_epoch: int, *,
+    batches: Batches,
+    log_end_offset: int,
+    leader_epoch: int,
+    followed_epoch: int,
+    *,
     may_skip: bool,
-) -> list[tuple[memoryview, BatchHeader]]:  # fmt: skip
+) -> list[tuple[memoryview, BatchHeader]]:
     """Return the batches to append. The follower's log ends at `log_end_offset`, and `leader_epoch`
     is its last epoch.
 

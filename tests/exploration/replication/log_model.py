@@ -15,7 +15,6 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import UnexpectedBatch
 from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.log.refusals import Refusals
-from oncelog_server.log.replicated import MAX_EPOCH
 from oncelog_server.log.results import Appended, Flush
 from oncelog_server.slices import Steps
 from tests.server.storage.memory_files import MemoryFiles
@@ -122,7 +121,7 @@ class LogModel:
         self._write(Batch(leader_epoch, value))
         return Appended(offset, offset, -1, False, 0)
 
-    def append_replicated(self, read: Read, *, now_ms: int, leader_epoch: int = MAX_EPOCH) -> int:
+    def append_replicated(self, read: Read, *, leader_epoch: int, now_ms: int) -> int:
         offset = len(self.batches)
         self.leader_epochs.truncate_from_end(offset)
         latest = self.leader_epochs.latest_epoch

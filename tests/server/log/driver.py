@@ -24,6 +24,8 @@ DIRECTORY = "topic-0"
 TOPIC_ID = bytes(range(16))
 NOW_MS = 1_700_000_000_000
 MANY = 1 << 30
+# A leader epoch at or above that of every batch.
+ANY_EPOCH = (1 << 31) - 1
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=200, file_delete_delay_ms=0)
 
 

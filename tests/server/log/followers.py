@@ -12,6 +12,7 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.slices import at_its_end
 from tests.server.log.driver import (
+    ANY_EPOCH,
     MANY,
     NOW_MS,
     SMALL,
@@ -41,7 +42,7 @@ def follow(batches: list[bytes], at_once: int = 3, config: LogConfig = SMALL) ->
     follower = Driver(config)
     for first in range(0, len(batches), at_once):
         data = b"".join(batches[first : first + at_once])
-        follower.log.append_replicated(data, now_ms=NOW_MS)
+        follower.log.append_replicated(data, leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     return follower
 
 

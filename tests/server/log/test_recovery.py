@@ -8,6 +8,7 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import AppendError, CorruptLog
 from oncelog_server.storage.files import StorageError
 from tests.server.log.driver import (
+    ANY_EPOCH,
     DIRECTORY,
     NOW_MS,
     Driver,
@@ -211,7 +212,7 @@ def stale_tail(driver: Driver) -> MemoryFiles:
     """Return the disk after a power loss that has undone a truncation: after the batches of epoch 2
     follows a batch of epoch 1, at the next offset."""
     for data in (placed(0, 0), placed(2, 2)):
-        driver.log.append_replicated(bytes(data), now_ms=NOW_MS)
+        driver.log.append_replicated(bytes(data), leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     disk = driver.files.after_kill()
     disk.nodes[logs_in(disk)[0]].data += placed(4, 1) + placed(6, 3)
     return disk
@@ -237,9 +238,9 @@ def test_a_leader_epoch_that_falls_without_a_power_loss_is_damage() -> None:
 
 def test_a_leader_epoch_that_falls_between_two_segments_ends_the_log_too() -> None:
     driver = Driver()
-    driver.log.append_replicated(bytes(placed(0, 2)), now_ms=NOW_MS)
+    driver.log.append_replicated(bytes(placed(0, 2)), leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     driver.log.roll(NOW_MS)
-    driver.log.append_replicated(bytes(placed(2, 2)), now_ms=NOW_MS)
+    driver.log.append_replicated(bytes(placed(2, 2)), leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     disk = driver.files.after_kill()
     path = logs_in(disk)[1]
     disk.nodes[path].data[:] = placed(2, 1)

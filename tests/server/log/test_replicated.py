@@ -8,6 +8,7 @@ from oncelog_protocol.records.batch import read_header
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_server.log.errors import UnexpectedBatch
 from tests.server.log.driver import (
+    ANY_EPOCH,
     NOW_MS,
     Driver,
     busy,
@@ -34,9 +35,13 @@ def test_a_batch_that_is_cut_off_is_left_out() -> None:
     first, second, *_ = batches_in(busy().files)
     log = Driver().log
     assert (
-        log.append_replicated(first + second[:-1], now_ms=NOW_MS) == read_header(first).next_offset
+        log.append_replicated(first + second[:-1], leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
+        == read_header(first).next_offset
     )
-    assert log.append_replicated(second, now_ms=NOW_MS) == read_header(second).next_offset
+    assert (
+        log.append_replicated(second, leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
+        == read_header(second).next_offset
+    )
 
 
 def corrupt(data: bytearray) -> bytearray:
@@ -60,26 +65,30 @@ def test_batches_that_do_not_continue_the_log_change_nothing(
     data: bytearray, error: type[Exception], reason: str
 ) -> None:
     follower = Driver()
-    follower.log.append_replicated(placed(0, 3) + placed(2, 3), now_ms=NOW_MS)
+    follower.log.append_replicated(
+        placed(0, 3) + placed(2, 3), leader_epoch=ANY_EPOCH, now_ms=NOW_MS
+    )
     before = state(follower.log), files_of(follower)
     with pytest.raises(error, match=reason):
-        follower.log.append_replicated(data, now_ms=NOW_MS)
+        follower.log.append_replicated(data, leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     assert (state(follower.log), files_of(follower)) == before
-    follower.log.append_replicated(placed(4, 3), now_ms=NOW_MS)
+    follower.log.append_replicated(placed(4, 3), leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
 
 
 def test_compaction_may_have_left_gaps() -> None:
     follower = Driver(COMPACTED)
     data = placed(3, 1) + placed(9, 1)
-    assert follower.log.append_replicated(data, now_ms=NOW_MS) == 11
+    assert follower.log.append_replicated(data, leader_epoch=ANY_EPOCH, now_ms=NOW_MS) == 11
 
 
 def test_an_epoch_in_which_this_broker_led_and_appended_nothing_is_forgotten() -> None:
     follower = Driver()
-    follower.log.append_replicated(placed(0, 3), now_ms=NOW_MS)
+    follower.log.append_replicated(placed(0, 3), leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     follower.log.assign_leader_epoch(5)
     follower.log.write_leader_epochs()
-    follower.log.append_replicated(placed(2, 4) + placed(4, 5), now_ms=NOW_MS)
+    follower.log.append_replicated(
+        placed(2, 4) + placed(4, 5), leader_epoch=ANY_EPOCH, now_ms=NOW_MS
+    )
     assert list(follower.log.leader_epochs) == [(3, 0), (4, 2), (5, 4)]
     assert list(follower.kill().leader_epochs) == [(3, 0), (4, 2), (5, 4)]
 

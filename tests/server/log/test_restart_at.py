@@ -9,7 +9,7 @@ import pytest
 from oncelog_protocol.records.batch import patch_offsets, read_header
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.storage.files import StorageError
-from tests.server.log.driver import NOW_MS, Driver, busy, check_invariants, flush
+from tests.server.log.driver import ANY_EPOCH, NOW_MS, Driver, busy, check_invariants, flush
 from tests.server.log.followers import (
     KINDS,
     batches_in,
@@ -48,7 +48,7 @@ def follow_from(start: int) -> Driver:
     """Return a follower that has never had other batches than those of `moved(start)`."""
     driver = Driver()
     restart(driver, start)
-    driver.log.append_replicated(b"".join(moved(start)), now_ms=NOW_MS)
+    driver.log.append_replicated(b"".join(moved(start)), leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     return driver
 
 
@@ -64,7 +64,7 @@ def test_a_log_that_began_again_has_nothing_of_the_old_log(start: int, flushed: 
     assert (log.log_start_offset, log.log_end_offset) == (start, start)
     assert (len(log.producers), list(log.leader_epochs), log.size_bytes) == (0, [], 0)
     assert log.recovery_point <= start
-    log.append_replicated(b"".join(moved(start)), now_ms=NOW_MS)
+    log.append_replicated(b"".join(moved(start)), leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     follower.files.settle()
     other = follow_from(start)
     other.files.settle()
@@ -78,7 +78,7 @@ def test_a_start_uses_no_state_of_the_old_log(start: int, life: str) -> None:
     follower = follow(BATCHES)
     follower.restart()
     restart(follower, start)
-    follower.log.append_replicated(b"".join(moved(start)), now_ms=NOW_MS)
+    follower.log.append_replicated(b"".join(moved(start)), leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     before = state(follower.log)
     getattr(follower, life)()
     assert state(follower.log) == before
@@ -99,7 +99,7 @@ def check_after_crash(log: PartitionLog, disk: MemoryFiles, start: int) -> None:
     check(log, disk)
     log.lower_recovery_point(start, restarts=True)
     log.restart_at(start, NOW_MS)
-    log.append_replicated(b"".join(moved(start)), now_ms=NOW_MS)
+    log.append_replicated(b"".join(moved(start)), leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     disk.settle()
     assert batches_in(disk) == moved(start)
     assert not [name for name in disk.nodes if name.endswith(".deleted")]
@@ -124,7 +124,9 @@ def test_s9_after_a_power_loss_it_is_a_prefix_of_one_of_the_logs(seed: int) -> N
     follower.files.settle()
     restart(follower, start)
     if random.random() < 0.5:
-        follower.log.append_replicated(b"".join(moved(start)), now_ms=NOW_MS)
+        follower.log.append_replicated(
+            b"".join(moved(start)), leader_epoch=ANY_EPOCH, now_ms=NOW_MS
+        )
     if random.random() < 0.5:
         follower.files.settle()
     disk = follower.files.after_power_loss(random)

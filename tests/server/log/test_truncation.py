@@ -17,6 +17,7 @@ from oncelog_server.log.log import PartitionLog
 from oncelog_server.slices import at_its_end
 from oncelog_server.storage.files import StorageError
 from tests.server.log.driver import (
+    ANY_EPOCH,
     DIRECTORY,
     MANY,
     NOW_MS,
@@ -71,7 +72,9 @@ def test_a_truncated_log_equals_a_log_that_was_never_longer(
     assert follower.log.recovery_point <= follower.log.log_end_offset
     check_invariants(follower.log, follower.files)
     for driver in (follower, other):
-        driver.log.append_replicated(b"".join(BATCHES[kept:]), now_ms=NOW_MS)
+        driver.log.append_replicated(
+            b"".join(BATCHES[kept:]), leader_epoch=ANY_EPOCH, now_ms=NOW_MS
+        )
     assert files_of(follower) == files_of(CASES)
     assert state(follower.log) == state(CASES.log)
     for driver in (follower, other):
@@ -107,7 +110,7 @@ def test_a_flush_that_began_before_a_truncation_does_not_cover_newer_batches() -
     truncate(follower, 10)
     end = follower.log.log_end_offset
     kept = [data for data in BATCHES if read_header(data).base_offset >= end]
-    follower.log.append_replicated(b"".join(kept), now_ms=NOW_MS)
+    follower.log.append_replicated(b"".join(kept), leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     follower.files.pending.pop(0)
     while not outcome:
         follower.files.pending.pop(0)()
@@ -116,12 +119,14 @@ def test_a_flush_that_began_before_a_truncation_does_not_cover_newer_batches() -
 
 def test_after_a_truncation_a_read_with_the_same_limit_finds_the_new_batches() -> None:
     follower = Driver()
-    follower.log.append_replicated(placed(0, 1) + placed(2, 1) + placed(4, 1), now_ms=NOW_MS)
+    follower.log.append_replicated(
+        placed(0, 1) + placed(2, 1) + placed(4, 1), leader_epoch=ANY_EPOCH, now_ms=NOW_MS
+    )
     assert follower.log.read(0, 10_000, limit=4).records is not None
     truncate(follower, 2)
     longer = batch(2, size=90)
     patch_offsets(longer, 0, 2, 2)
-    follower.log.append_replicated(longer + placed(4, 2), now_ms=NOW_MS)
+    follower.log.append_replicated(longer + placed(4, 2), leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     found = follower.log.read(0, 10_000, limit=4).records
     assert found is not None
     assert found.read() == placed(0, 1) + longer
@@ -244,7 +249,7 @@ def test_a_start_uses_no_state_of_truncated_batches(offset: int, life: str) -> N
     truncate(follower, offset)
     end = follower.log.log_end_offset
     rest = newer([data for data in BATCHES if read_header(data).base_offset >= end])
-    follower.log.append_replicated(b"".join(rest), now_ms=NOW_MS)
+    follower.log.append_replicated(b"".join(rest), leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     assert follower.log.log_end_offset == CASES.log.log_end_offset
     getattr(follower, life)()
     check_invariants(follower.log, follower.files)
@@ -260,7 +265,7 @@ def test_a_snapshot_of_truncated_batches_is_not_used_if_a_newer_one_is_refused()
     full = Full(follower.files, "snapshot", 0)
     end = follower.log.log_end_offset
     rest = newer([data for data in BATCHES if read_header(data).base_offset >= end])
-    follower.log.append_replicated(b"".join(rest), now_ms=NOW_MS)
+    follower.log.append_replicated(b"".join(rest), leader_epoch=ANY_EPOCH, now_ms=NOW_MS)
     flush(follower.log, lambda error: None)
     follower.files.settle()
     full.free()
