@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from oncelog_client import Admin, NewTopic, Producer
 from oncelog_protocol.records.batch import HEADER_SIZE, split_batches
+from oncelog_server.data_directory.lock import DataDirectory
 from oncelog_server.offline.commands import logs
 from oncelog_server.offline.read_only_files import OPEN_LIMIT, ReadOnlyFiles
 from oncelog_server.storage.files import StorageError
@@ -178,6 +179,25 @@ def test_the_folders_of_other_brokers_of_the_machine_are_checked_and_dumped(
     assert f"Dumping {log}" in dumped.output
     shutil.rmtree(machine / f"{TOPIC}-0")
     assert f"Dumping {log}" in CliRunner().invoke(logs, ["dump", str(machine)]).output
+
+
+def test_each_broker_of_the_machine_may_be_running(data: Path, tmp_path: Path) -> None:
+    """The end of the log of a running broker may have a part of a batch."""
+    machine = tmp_path / "machine"
+    second = machine / "brokers" / "2"
+    for directory in (machine, second):
+        shutil.copytree(data, directory)
+    last = segments(second)[-1]
+    os.truncate(last, last.stat().st_size - 5)
+    assert [problem["path"] for problem in verify(machine).problems if problem["path"] == str(last)]
+    lock = DataDirectory(str(second))
+    lock.take()
+    try:
+        assert verify(machine).problems == []
+        shown = CliRunner().invoke(logs, ["verify", str(machine)]).output
+        assert "(a broker is running on it)" in shown
+    finally:
+        lock.release()
 
 
 async def write_compacted(address: str) -> None:
