@@ -30,6 +30,7 @@ from oncelog_protocol.messages.delete_records import (
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog_protocol.records.batch import build_batch
 from tests.harness.broker import Oncelog
+from tests.harness.committing import commit_offsets
 from tests.harness.driving import create, damage, fetch, list_offset
 from tests.harness.kafka.compared import run_ours
 from tests.harness.kafka.driver import JavaDriver
@@ -246,7 +247,7 @@ def test_kafka_consumer_groups_describes_the_offline_partition_without_its_end(
     """ConsumerGroupCommand.describePartitions; our tool prints the same lines."""
     consumer = ConfluentConsumer({"bootstrap.servers": halved.address, "group.id": "halves"})
     offsets = [ConfluentPartition(TOPIC, at, 1) for at in (halved.sound, halved.offline)]
-    consumer.commit(offsets=offsets, asynchronous=False)
+    commit_offsets(consumer, offsets)
     # Other tests write to the sound partition.
     _, end = consumer.get_watermark_offsets(
         ConfluentPartition(TOPIC, halved.sound), LEADER_TIMEOUT_S

@@ -39,8 +39,8 @@ FLUSH_MUTANTS: Final = (
         "FL4",
         "a stop does not wait for the flushes of rolls",
         f"{_SERVER}/durable_logs.py",
-        "    for partition in list(partitions):\n        flushed",
-        "    for partition in []:\n        flushed",
+        "    for partition in list(partitions):\n        clean = await",
+        "    for partition in []:\n        clean = await",
         ("tests/server/test_durable_logs.py",),
     ),
     Mutant(

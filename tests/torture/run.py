@@ -12,6 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.harness.committing import commit_offsets
 from tests.torture.access import Access, PlainAccess, Role
 from tests.torture.audit import Verdict, audit, committed_offsets, end_offsets
 from tests.torture.copier import GROUP, INPUT, OUTPUT, RECONNECT
@@ -96,7 +97,7 @@ def begin_group(settings: Mapping[str, Any]) -> None:
     consumer = Consumer({**settings, "group.id": GROUP, **RECONNECT})
     try:
         beginning = [TopicPartition(INPUT, partition, 0) for partition in range(PARTITIONS)]
-        consumer.commit(offsets=beginning, asynchronous=False)
+        commit_offsets(consumer, beginning)
     finally:
         consumer.close()
 

@@ -15,6 +15,7 @@ from tests.conformance.clients.interface import (
     Record,
     Refused,
 )
+from tests.harness.committing import commit_offsets
 
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID"}
 
@@ -106,7 +107,7 @@ class ConfluentConsumer:
 
     def commit(self, offsets: Mapping[int, int]) -> None:
         try:
-            self.consumer.commit(offsets=self.places(offsets), asynchronous=False)
+            commit_offsets(self.consumer, self.places(offsets))
         except ck.KafkaException as error:
             raise _refused(error.args[0]) from error
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tests.harness.committing import commit_offsets
 from tests.harness.kafka.compared import BROKER, Printed, ToolPair, run_ours
 from tests.harness.waiting import wait_until
 
@@ -127,9 +128,7 @@ def group(tools: ToolPair, name: str) -> Iterator[str]:
         consumers.append(consumer)
         consumer.subscribe([name])
         wait_until(partial(_polled, consumer), "the member owns the partitions")
-        consumer.commit(
-            offsets=[TopicPartition(name, 0, 5), TopicPartition(name, 1, 2)], asynchronous=False
-        )
+        commit_offsets(consumer, [TopicPartition(name, 0, 5), TopicPartition(name, 1, 2)])
     yield name
     for consumer in consumers:
         consumer.close()
@@ -222,7 +221,7 @@ def test_a_group_without_members(tools: ToolPair, name: str) -> None:
     for address in (tools.kafka, tools.oncelog):
         consumer = Consumer({"bootstrap.servers": address, "group.id": name})
         offsets = [TopicPartition(name, 0, 0), TopicPartition(name, 2, 0)]
-        consumer.commit(offsets=offsets, asynchronous=False)
+        commit_offsets(consumer, offsets)
         consumer.close()
 
     def same(*arguments: str) -> list[str]:
@@ -323,7 +322,7 @@ def _commit(tools: ToolPair, topic: str, offsets: dict[str, int]) -> None:
         assert producer.flush(30) == 0
         for group, offset in offsets.items():
             consumer = Consumer({"bootstrap.servers": address, "group.id": group})
-            consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+            commit_offsets(consumer, [TopicPartition(topic, 0, offset)])
             consumer.close()
 
 
@@ -356,7 +355,7 @@ def idle(tools: ToolPair, name: str) -> str:
         assert producer.flush(30) == 0
         consumer = Consumer({"bootstrap.servers": address, "group.id": name})
         offsets = [TopicPartition(name, at, 3) for at in range(2)]
-        consumer.commit(offsets=offsets, asynchronous=False)
+        commit_offsets(consumer, offsets)
         consumer.close()
     return name
 

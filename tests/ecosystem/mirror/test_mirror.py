@@ -16,6 +16,7 @@ from tests.ecosystem.conftest import Broker
 from tests.ecosystem.feeder import Feeder
 from tests.ecosystem.kills import KILLS, kill_in_turn
 from tests.ecosystem.outcome import compare, recorded
+from tests.harness.committing import commit_offsets
 from tests.harness.kafka.jars import KafkaUnavailable
 from tests.harness.kafka.mirror_maker import MirrorMaker, mirror_maker_jars
 from tests.harness.waiting import wait_until
@@ -86,7 +87,7 @@ def test_each_record_is_copied_once_over_two_hops(
         )
         consumer = Consumer({"bootstrap.servers": old.address, "group.id": GROUP, "log_level": 0})
         offsets = [TopicPartition(TOPIC, *end) for end in before.ends(TOPIC).items()]
-        consumer.commit(offsets=offsets, asynchronous=False)
+        commit_offsets(consumer, offsets)
         consumer.close()
         for audit, topic in ((between, COPY), (after, COPY_OF_COPY)):
             is_there = partial(is_at_the_end, audit, topic)
