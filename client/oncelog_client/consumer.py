@@ -203,9 +203,14 @@ class Consumer(Generic[K, V]):
             raise
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, without assignment by a group."""
+        """Read exactly these partitions, without assignment by a group. With `enable_auto_commit`,
+        the positions are committed first if the consumer loses a partition: no later commit has
+        its position (KafkaConsumer.assign of Java)."""
         self._check_open()
         chosen = arguments.topic_partitions("partitions", partitions)
+        manual = self._subscription.mode is Mode.MANUAL
+        if manual and not self._subscription.partitions <= frozenset(chosen):
+            await self._auto_commit.finish()
         self._subscription.assign(chosen)
         self._cluster.forget_topics()
         with suppress(RetriableError):

@@ -76,6 +76,17 @@ async def test_a_poll_does_not_commit_the_records_that_it_returns(
         await eventually(all_committed)
 
 
+async def test_an_assignment_commits_the_partitions_that_it_drops(
+    bootstrap: str, filled: TopicPartition, settings: dict[str, Any]
+) -> None:
+    """As `assign` of Java. No later commit has the positions of these partitions."""
+    async with Consumer(bootstrap, **settings) as consumer:
+        await consumer.assign([filled])
+        given = await consumer.poll(DEADLINE_S * 1000, max_records=2)
+        await consumer.assign([])
+        assert await committed_now(consumer, filled) == given[-1].offset + 1 == 2
+
+
 async def test_iterating_does_not_commit_the_record_at_hand(
     bootstrap: str, filled: TopicPartition, settings: dict[str, Any]
 ) -> None:
