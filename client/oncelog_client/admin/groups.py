@@ -11,6 +11,7 @@ from oncelog_client.admin.group_descriptions import (
     MemberDescription,
 )
 from oncelog_client.admin.live_brokers import live_brokers
+from oncelog_client.admin.row_retries import change_each
 from oncelog_client.core.arguments import texts
 from oncelog_client.core.refusal_texts import refusal_text
 from oncelog_client.errors import check
@@ -129,7 +130,7 @@ async def delete_groups(cluster: Cluster, group_ids: Iterable[str], timeout_ms: 
 
         await cluster.ask_coordinator(CoordinatorType.GROUP, group_id, attempt, timeout_ms)
 
-    await asyncio.gather(*map(delete, texts("group_ids", group_ids)))
+    await change_each(texts("group_ids", group_ids), delete)
 
 
 async def delete_group_offsets(

@@ -1,8 +1,10 @@
-"""Requests with several independent rows, such as the topics of CreateTopics. Only the rows that
-failed with a retriable error are sent again."""
+"""Changes of several independent rows, such as the topics of CreateTopics. Only the rows with a
+retriable error are sent again. The error of a row has a note (PEP 678) with the rows that have
+taken effect."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
@@ -11,6 +13,9 @@ from oncelog_client.io.cluster import Cluster
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
+E = TypeVar("E", bound=KafkaError)
+
+_NAMES_SHOWN = 10
 
 
 async def retry_rows(
@@ -30,6 +35,7 @@ async def retry_rows(
     getCreateTopicsCall.
     """
     left = list(rows)
+    done: list[K] = []
     refusal: KafkaError | None = None
 
     async def once() -> None:
@@ -38,6 +44,8 @@ async def retry_rows(
         for key, error in await attempt(left):
             if isinstance(error, RetriableError):
                 failures[key] = error
+            elif error is None:
+                done.append(key)
             elif refusal is None:
                 refusal = error
         left = [(key, row) for key, row in left if key in failures]
@@ -48,10 +56,35 @@ async def retry_rows(
         await cluster.retry(once, timeout_ms)
     except RetriableError as error:
         if refusal is None:
+            note_done(error, done)
             raise
-        raise refusal from error
+        raise note_done(refusal, done) from error
     if refusal is not None:
-        raise refusal
+        raise note_done(refusal, done)
+
+
+async def change_each(names: Sequence[str], change: Callable[[str], Awaitable[R]]) -> dict[str, R]:
+    """Call `change` with each name, all at once, and return the results. Raises the first error,
+    after the end of all calls."""
+    outcomes = await asyncio.gather(*map(change, names), return_exceptions=True)
+    done, failures = dict[str, R](), list[BaseException]()
+    for name, outcome in zip(names, outcomes, strict=True):
+        if isinstance(outcome, BaseException):
+            failures.append(outcome)
+        else:
+            done[name] = outcome
+    for failure in failures:
+        raise note_done(failure, list(done)) if isinstance(failure, KafkaError) else failure
+    return done
+
+
+def note_done(error: E, done: Sequence[Hashable]) -> E:
+    """Add a note with the rows that have taken effect. Rows that have only a number get none."""
+    names = [str(key) for key in done if not isinstance(key, int)]
+    if names:
+        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+        error.add_note(f"this has taken effect: {', '.join(names[:_NAMES_SHOWN])}{more}")
+    return error
 
 
 def row_error(code: int, message: str | None) -> KafkaError | None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from oncelog_client.admin.brokers import find_broker
 from oncelog_client.admin.live_brokers import live_brokers
+from oncelog_client.admin.row_retries import change_each
 from oncelog_client.admin.transaction_descriptions import (
     AbortTransactionSpec,
     Fence,
@@ -335,5 +336,4 @@ async def fence_producers(
             CoordinatorType.TRANSACTION, transactional_id, attempt, timeout_ms
         )
 
-    names = texts("transactional_ids", transactional_ids)
-    return dict(zip(names, await asyncio.gather(*map(fence, names)), strict=True))
+    return await change_each(texts("transactional_ids", transactional_ids), fence)

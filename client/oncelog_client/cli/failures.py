@@ -122,7 +122,7 @@ def _of_client(error: BaseException) -> int:
         from oncelog_client.cli.options import dotted
 
         return _say(f"Error: {dotted(error.message)}", WRONG_USAGE)
-    return _say(f"Error: {error}", FAILED)
+    return _say("\n".join((f"Error: {error}", *getattr(error, "__notes__", ()))), FAILED)
 
 
 def _message(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from oncelog_client.admin import Admin, GroupDescription
+from oncelog_client.admin.row_retries import change_each
 from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.failures import Failed, Missing
@@ -271,11 +272,16 @@ async def _delete_offsets(admin: Admin, flags: dict[str, Any]) -> None:
         chosen[name] = sorted(partition for partition in committed if in_scope(scope, partition))
         if not chosen[name] and not flags["all_groups"]:
             raise Failed(f"group {name} has no offsets of {', '.join(flags['topic'])}")
-    rows: list[tuple[Any, ...]] = []
-    for name, partitions in chosen.items():
-        if partitions:
-            await admin.delete_group_offsets(name, partitions)
-        rows += [(name, *partition, "deleted") for partition in partitions]
+
+    async def delete(name: str) -> None:
+        await admin.delete_group_offsets(name, chosen[name])
+
+    await change_each([name for name, partitions in chosen.items() if partitions], delete)
+    rows = [
+        (name, *partition, "deleted")
+        for name, partitions in chosen.items()
+        for partition in partitions
+    ]
     show(DELETED_OFFSET_COLUMNS, rows, output=flags["output"], empty="no offsets")
 
 

@@ -205,6 +205,13 @@ def test_the_other_rows_are_retried_before_the_error_of_a_refused_row(
         _run(broker, api)
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
     assert broker.made == [name for name in NAMES if name != refused]
+    notes = getattr(caught.value, "__notes__", [])
+    if api is ApiKey.DELETE_ACLS:
+        assert notes == []  # the rows are filters without a name
+    else:
+        suffix = "-0" if api is ApiKey.ALTER_PARTITION_REASSIGNMENTS else ""
+        made = ", ".join(f"{name}{suffix}" for name in broker.made)
+        assert notes == [f"this has taken effect: {made}"]
 
 
 @APIS

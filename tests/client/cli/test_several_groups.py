@@ -1,5 +1,5 @@
-"""`oncelog groups --reset-offsets` and `--delete-offsets` with several groups. Some of them
-cannot be changed. Files of `--export` have the offsets of several groups."""
+"""`oncelog groups --reset-offsets`, `--delete-offsets` and `--delete` with several groups. Some of
+them cannot be changed. Files of `--export` have the offsets of several groups."""
 
 from __future__ import annotations
 
@@ -146,3 +146,15 @@ def test_all_groups_are_those_of_consumers(here: CommandLine, groups: list[str],
         done = here.call("groups", *flags)
     assert connect not in done.output
     assert {*groups} <= {row["group"] for row in json.loads(done.stdout)}
+
+
+def test_a_refused_group_does_not_stop_the_deletion_of_the_others(
+    here: CommandLine, groups: list[str]
+) -> None:
+    """A former defect: the command ended at the first error, and showed nothing."""
+    a, b, c = groups
+    refused = here.refused("groups", "--delete", *named([a, f"{a}-missing", b]))
+    assert "GROUP_ID_NOT_FOUND" in refused
+    assert f"this has taken effect: {a}, {b}" in refused
+    left = {row["group"] for row in here.json("groups", "--list")}
+    assert left.intersection(groups) == {c}
