@@ -47,10 +47,8 @@ def _init(
         _require_idempotent_write(context)
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             raise Refused(ErrorCode.INVALID_REQUEST)
-        services.producer_id_quota.charge(quota_client(context), services.clock.monotonic_ms())
-        ids, principal = services.producer_ids, context.principal
-        return ids.when_available(
-            principal, lambda: TransactionResult(ErrorCode.NONE, ids.take(principal), 0)
+        return services.producer_ids.when_available(
+            context.principal, lambda: _take_id(services, context)
         )
     context.require(Operation.WRITE, transactional_id=request.transactional_id)
     if not request.transactional_id:
@@ -83,6 +81,19 @@ def _init(
         membership,
         services.other_coordinators,
     ).run()
+
+
+def _take_id(services: BrokerServices, context: RequestContext) -> TransactionResult:
+    """Return a new id, and charge it to the client's quota. Raises Refused. A request without a
+    result costs nothing: while no id is available, every client repeats its request."""
+    quota, client = services.producer_id_quota, quota_client(context)
+    quota.charge(client, services.clock.monotonic_ms())
+    try:
+        producer_id = services.producer_ids.take(context.principal)
+    except Refused:
+        quota.give_back(client)
+        raise
+    return TransactionResult(ErrorCode.NONE, producer_id, 0)
 
 
 def _membership(services: BrokerServices, request: InitProducerIdRequest) -> GroupAssignment | None:

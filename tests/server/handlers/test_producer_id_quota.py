@@ -10,6 +10,7 @@ from oncelog_protocol.messages.init_producer_id import AssignedTopic, InitProduc
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.handlers import init_producer_id
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
+from oncelog_server.transaction.producer_ids import ProducerIds
 from tests.server.handlers.nodes import StillClock, ask, broker
 from tests.server.transaction.grouped.test_coordinator import SHARDS, named
 from tests.server.transaction.world import A0, GROUP, World
@@ -69,6 +70,19 @@ async def test_h60_a_request_that_has_to_be_retried_costs_nothing() -> None:
         world.settle(5_000)
         assert await code_of(services, joining(name)) is ErrorCode.NONE
         assert await code_of(services, joining("another")) is ErrorCode.POLICY_VIOLATION
+
+
+async def test_h60_a_request_without_an_available_id_costs_nothing() -> None:
+    """E9: while the metadata store is unavailable, every client repeats its request."""
+    async with broker() as services:
+        ids = ProducerIds(lambda principal: None)
+        services = replace(limited(services, World(), 1), producer_ids=ids)
+        idempotent = InitProducerIdRequest(None, 0)
+        for _ in range(3):
+            assert await code_of(services, idempotent) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        ids.add(range(1_000))
+        codes = [await code_of(services, idempotent) for _ in range(2)]
+        assert codes == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
 
 
 def joining(transactional_id: str) -> InitProducerIdRequest:
