@@ -171,8 +171,16 @@ SITUATION_MUTANTS: Final = (
         "PF2",
         "a batch with a damaged length is cut off, because its records end in a zero",
         f"{_SERVER}/log/damage.py",
-        "batch <= len(data) - _HEADER and",
+        "batch <= len(data) - HEADER_SIZE and",
         "batch < len(data) and",
         ("tests/server/log/test_damage.py",),
+    ),
+    Mutant(
+        "PF3",
+        "a log keeps a gap of lost batches, because compaction might have made it",
+        f"{_SERVER}/log/damage.py",
+        "    if not sizes or segment.base_offset <= max(sizes):\n        return False\n",
+        "    return False\n",
+        ("tests/server/log/test_recovery.py",),
     ),
 )

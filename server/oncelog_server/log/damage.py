@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from oncelog_protocol.records.batch import HEADER_SIZE, MAGIC, MAGIC_POSITION, read_header
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.loaded import LoadedLog
 from oncelog_server.log.segment import Segment
@@ -27,7 +28,6 @@ from oncelog_server.storage.layout import LOG_SUFFIX, segment_file
 
 # The size of a sector, which a disk writes atomically.
 _SECTOR: Final = 512
-_HEADER: Final = 61
 # The length field of a batch counts neither the offset field nor itself.
 _BEFORE_LENGTH: Final = 12
 
@@ -107,6 +107,22 @@ def lost_its_end(sizes: Mapping[int, int], segment: Segment, following: Segment)
     return any(size and base_offset in between for base_offset, size in sizes.items())
 
 
+def is_later_than_checkpoint(sizes: Mapping[int, int], segment: Segment) -> bool:
+    """Return True if `segment` was created after the checkpoint, which a power failure has
+    restored. A gap before such a segment is a loss, and not the work of compaction.
+
+    Compaction has not changed the segments before `segment` since that checkpoint: it writes the
+    checkpoint without the segments that it replaces, and makes the new names durable, before it
+    replaces them (`log/cleaner/replacement.py`). A roll leaves no gap. A valid batch with too low
+    an offset shows that the file has got another name, which no power failure does.
+    """
+    if not sizes or segment.base_offset <= max(sizes):
+        return False
+    start = segment.log.read(0, HEADER_SIZE)
+    is_batch = len(start) == HEADER_SIZE and start[MAGIC_POSITION] == MAGIC
+    return not (is_batch and 0 <= read_header(start).base_offset < segment.base_offset)
+
+
 def lost_the_end_of_a_batch(
     sizes: Mapping[int, int], segment: Segment, position: int, data: bytes
 ) -> bool:
@@ -120,7 +136,7 @@ def lost_the_end_of_a_batch(
     if segment.base_offset in sizes and segment.size >= sizes[segment.base_offset]:
         return False
     left = segment.size - position
-    return left < _HEADER or int.from_bytes(data[8:12], "big") + _BEFORE_LENGTH > left
+    return left < HEADER_SIZE or int.from_bytes(data[8:12], "big") + _BEFORE_LENGTH > left
 
 
 def is_longer_than_written(sizes: Mapping[int, int], segment: Segment) -> bool:
@@ -141,16 +157,16 @@ def ends_in_zeros(sizes: Mapping[int, int], segment: Segment, position: int, dat
     if segment.base_offset in sizes or position + len(data) != segment.size:
         return False
     batch = int.from_bytes(data[8:_BEFORE_LENGTH], "big") + _BEFORE_LENGTH
-    return _HEADER <= batch <= len(data) - _HEADER and not any(data[batch:])
+    return HEADER_SIZE <= batch <= len(data) - HEADER_SIZE and not any(data[batch:])
 
 
 def was_written(data: bytes, position: int) -> bool:
     """Return True if `data` was once written completely, although `data` is no valid batch. A lost
     write would have left zeros, either in all of the header after the length, where the magic byte
     is 2, or in a whole sector. `position` is the place of `data` in the file."""
-    if not any(data[:_HEADER]):
+    if not any(data[:HEADER_SIZE]):
         return False
-    if len(data) >= _HEADER and not any(data[_BEFORE_LENGTH:_HEADER]):
+    if len(data) >= HEADER_SIZE and not any(data[_BEFORE_LENGTH:HEADER_SIZE]):
         return False
     first = -position % _SECTOR
     sectors = range(first, len(data) - _SECTOR + 1, _SECTOR)

@@ -13,6 +13,7 @@ from typing import Final
 
 from oncelog_server.log.damage import (
     ends_in_zeros,
+    is_later_than_checkpoint,
     is_longer_than_written,
     lost_its_end,
     lost_the_end_of_a_batch,
@@ -176,11 +177,11 @@ def _ends_early(loaded: LoadedLog, slot: int) -> bool:
     """Return True if a power failure has removed whole batches at the end of a segment, although
     the next segment exists. Compaction also leaves a gap before the next segment. In a compacted
     log, a gap therefore counts only if the checkpoint shows that bytes are missing
-    (`lost_its_end`)."""
+    (`lost_its_end`), or that compaction has not made the gap (`is_later_than_checkpoint`)."""
     segment, following = loaded.segments[slot], loaded.segments[slot + 1 : slot + 2]
     if not following:
         return False
-    if loaded.config.is_compacted and not lost_its_end(loaded.aborted.sizes, segment, following[0]):
+    if loaded.config.is_compacted and not _is_loss(loaded, segment, following[0]):
         return False
     if not loaded.recovery_point <= segment.end_offset < following[0].base_offset:
         return False
@@ -188,6 +189,13 @@ def _ends_early(loaded: LoadedLog, slot: int) -> bool:
     report.cut_path, report.cut_position = segment.log.path, segment.size
     report.cut_reason = f"the next segment begins at offset {following[0].base_offset}"
     return True
+
+
+def _is_loss(loaded: LoadedLog, segment: Segment, following: Segment) -> bool:
+    sizes = loaded.aborted.sizes
+    return lost_its_end(sizes, segment, following) or (
+        not loaded.lost_nothing and is_later_than_checkpoint(sizes, following)
+    )
 
 
 def _drop_after(loaded: LoadedLog, slot: int) -> None:

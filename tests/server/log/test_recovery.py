@@ -142,6 +142,35 @@ def test_a_gap_left_by_compaction_is_no_loss() -> None:
     assert [record.offset for record in read_all(driver.log, 0)] == [0, 2]
 
 
+@pytest.mark.parametrize("lost", ["a batch", "all batches", "the segment"])
+def test_s17_a_gap_after_the_last_segment_of_the_checkpoint_is_a_loss(lost: str) -> None:
+    """The power failure also restores the checkpoint from before the roll (cluster seed 91163).
+    Compaction would have written the checkpoint before it made the gap."""
+    driver = Driver(LogConfig(cleanup_policy=frozenset({"compact"})))
+    driver.plain()
+    driver.log.roll(driver.now_ms)
+    driver.plain()
+    kept = driver.log.segments.active.size
+    driver.plain()
+    checkpoint = f"{DIRECTORY}/txn-index-checkpoint"
+    before = bytes(driver.files.nodes[checkpoint].data)
+    driver.log.roll(driver.now_ms)
+    driver.plain()
+    path = driver.log.segments[1].log.path
+    driver.files.nodes[checkpoint].data[:] = before
+    if lost == "the segment":
+        del driver.files.nodes[path]
+    else:
+        del driver.files.nodes[path].data[kept if lost == "a batch" else 0 :]
+    driver.kill()
+    end = 2 if lost == "a batch" else 1
+    assert driver.log.log_end_offset == end
+    assert driver.log.recovery.cut_reason == "the next segment begins at offset 3"
+    assert [record.offset for record in read_all(driver.log, 0)] == list(range(end))
+    assert driver.plain().base_offset == end
+    check_invariants(driver.log, driver.files)
+
+
 def test_a_flipped_byte_below_the_recovery_point_of_the_last_segment_is_found() -> None:
     driver = busy()
     flush(driver.log, lambda error: None)
