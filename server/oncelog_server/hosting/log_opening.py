@@ -164,10 +164,21 @@ class LogOpening:
         self, topic: TopicImage, name: TopicPartition, *, known: bool
     ) -> int | None:
         """Return the high watermark of the last checkpoint for a log that has other replicas. None:
-        this broker has the only replica, so its whole log is committed."""
+        this broker has the only replica, so its whole log is committed.
+
+        After a power failure, the high watermark is at most the recovery point. Above it, the
+        failure may have undone a cut of a follower's log, so a record there may be an old one that
+        was never committed.
+        """
         if len(topic.partitions[name.partition].replicas) == 1:
             return None
-        return self._last_stop.high_watermarks.get(name, 0) if known else 0
+        last = self._last_stop
+        if not known:
+            return 0
+        high_watermark = last.high_watermarks.get(name, 0)
+        if last.was_clean or last.lost_nothing:
+            return high_watermark
+        return min(high_watermark, last.recovery_points.get(name, 0))
 
     def _hold_back(self, opened: PartitionLog, high_watermark: int | None) -> None:
         """Let the last stable offset wait for the markers that are not committed. Raises
