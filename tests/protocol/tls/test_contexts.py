@@ -18,6 +18,7 @@ from oncelog_protocol.tls import contexts
 from oncelog_protocol.tls.contexts import client_context, load_client, load_server, server_context
 from oncelog_protocol.tls.engine import TlsEngine, TlsFailed
 from tests.harness.certificates import PASSWORD, Certificates
+from tests.harness.descriptors import descriptors_of
 from tests.protocol.tls.pair import shake_hands
 
 
@@ -61,10 +62,11 @@ def test_keys_leave_no_file(
 ) -> None:
     """If the system has no files in memory, the key is in a temporary file for a moment. Only the
     user can read it."""
-    modes: list[int] = []
+    found: list[os.stat_result] = []
 
     def seen(self: ssl.SSLContext, path: str, *rest: object, **more: object) -> None:
-        modes.append(stat.S_IMODE(os.stat(path).st_mode))
+        found.append(os.stat(path))
+        assert descriptors_of(found) == 1
         assert path.startswith("/proc/self/fd/" if memory else str(tmp_path))
         load(self, path, *rest, **more)  # type: ignore[arg-type]
 
@@ -75,15 +77,14 @@ def test_keys_leave_no_file(
         monkeypatch.setattr(sys, "platform", "darwin")
     elif sys.platform != "linux":
         pytest.skip("files in memory need Linux")
-    descriptors = len(os.listdir("/dev/fd"))
     server_context(inline(certificates))
     with pytest.raises(TlsSettingsError):
         server_context(inline(certificates, key_password=Secret("S3cret!")))
     assert list(tmp_path.iterdir()) == []
-    assert len(os.listdir("/dev/fd")) == descriptors
-    assert len(modes) == 2
+    assert descriptors_of(found) == 0
+    assert len(found) == 2
     if not memory:
-        assert set(modes) == {0o600}
+        assert {stat.S_IMODE(file.st_mode) for file in found} == {0o600}
 
 
 def test_an_intermediate_certificate_is_presented_and_may_be_trusted_alone(

@@ -21,18 +21,19 @@ from oncelog_server.storage.layout import (
     METADATA_NAME,
     RECOVERY_POINT_CHECKPOINT,
 )
+from tests.harness.descriptors import descriptors_in
 from tests.server.storage.memory_files import MemoryFiles
 
 
 def test_the_error_for_a_directory_in_use_names_the_process_that_holds_it(tmp_path: Path) -> None:
     first, second = DataDirectory(str(tmp_path)), DataDirectory(str(tmp_path))
     first.lock()
-    before = len(os.listdir("/dev/fd"))
+    assert descriptors_in(tmp_path) == 1
     with pytest.raises(DirectoryInUse) as refused:
         second.lock()
     holder = f" (pid {os.getpid()}) holds {tmp_path / LOCK}"
     assert holder in str(refused.value)
-    assert len(os.listdir("/dev/fd")) == before
+    assert descriptors_in(tmp_path) == 1
     first.release()
     second.lock()
     second.release()

@@ -26,6 +26,7 @@ from oncelog_server.offline.commands import logs
 from oncelog_server.offline.read_only_files import OPEN_LIMIT, ReadOnlyFiles
 from oncelog_server.storage.files import StorageError
 from tests.harness.broker import Oncelog
+from tests.harness.descriptors import descriptors_in
 from tests.harness.waiting import wait_until
 
 SETTINGS = {
@@ -452,14 +453,13 @@ def test_files_that_are_read_again_keep_the_limit(tmp_path: Path) -> None:
     paths = [tmp_path / str(number) for number in range(2 * OPEN_LIMIT + 1)]
     for path in paths:
         path.write_text(path.name)
-    before = open_descriptors()
     opened = [files.open(str(path)) for path in paths]
     for _ in range(2):
         assert [file.read(0, 9).decode() for file in opened] == [path.name for path in paths]
-        assert open_descriptors() == before + OPEN_LIMIT
+        assert descriptors_in(tmp_path) == OPEN_LIMIT
     for file in opened:
         file.close()
-    assert open_descriptors() == before
+    assert descriptors_in(tmp_path) == 0
 
 
 def test_a_file_that_is_opened_again_is_the_same_file(tmp_path: Path) -> None:

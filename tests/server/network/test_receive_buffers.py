@@ -3,7 +3,6 @@ listeners with TLS have a buffer of a fixed size."""
 
 from __future__ import annotations
 
-import os
 import socket
 from contextlib import suppress
 
@@ -15,6 +14,7 @@ from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.quotas.gate import QuotaGate
 from oncelog_server.security.protocols import SecurityProtocol
 from oncelog_server.settings.model import Settings
+from tests.harness.descriptors import own_sockets
 from tests.server.network.test_connection_rate import Echo, ManualClock
 
 DEFAULT = Settings()
@@ -34,8 +34,8 @@ def accepted(port: int) -> socket.socket:
     """Connect to a listener of this process. Return the listener's side of the connection. The
     event loop stands still meanwhile, so it accepts no connection."""
     with socket.create_connection(("127.0.0.1", port)):
-        for descriptor in map(int, os.listdir("/proc/self/fd")):
-            with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as found:
+        for found in own_sockets():
+            with suppress(OSError):  # closed since it was listed
                 if found.getsockname() == ("127.0.0.1", port):
                     return found.accept()[0]
     raise AssertionError(f"no socket listens on {port}")

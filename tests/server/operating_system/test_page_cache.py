@@ -21,6 +21,7 @@ from oncelog_server.operating_system.page_cache import (
     Wanted,
     is_cached,
 )
+from tests.harness.descriptors import descriptors_in
 
 DEADLINE_S = 60
 MB = 1 << 20
@@ -140,12 +141,12 @@ def test_a_callback_that_fails_does_not_keep_others_waiting(disk: Disk) -> None:
 def test_no_descriptor_stays_open(disk: Disk) -> None:
     file = disk.cold_file(os.urandom(MB))
     file.close()
-    before = len(os.listdir("/proc/self/fd"))
+    assert descriptors_in(disk.folder) == 0
     done: list[str] = []
     for _ in range(20):
         file.prefetch(0, MB, lambda: done.append("read"))
         disk.run_until(done, len(done) + 1)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors_in(disk.folder) == 0
     assert disk.files.open_descriptors == 0
 
 
