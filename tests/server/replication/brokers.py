@@ -4,7 +4,6 @@ kills brokers. The controller elects leaders, or a test does by writing records.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import msgspec
 
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.broker import Broker
+from oncelog_server.clock import boottime_ms
 from oncelog_server.cluster import records
 from oncelog_server.cluster.image import PartitionImage
 from oncelog_server.cluster.records import PartitionRecord
@@ -52,9 +52,11 @@ class Cluster:
             # An exit monitor would call this etcd. A broker that a test kills has no process of its
             # own.
             "oncelog_exit_monitor_enable": False,
+            # No registration ends because this process, with all its brokers, was paused.
+            "broker_session_timeout_ms": 60_000,
             **settings,
         }
-        self.store = MemoryStore(now_ms=lambda: int(time.monotonic() * 1000))
+        self.store = MemoryStore(now_ms=boottime_ms)
         self.brokers: dict[int, Broker] = {}
 
     async def start(self, *ids: int) -> None:

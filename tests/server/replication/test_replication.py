@@ -18,6 +18,7 @@ from oncelog_protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from oncelog_server.clock import boottime_ms
 from oncelog_server.cluster import records
 from oncelog_server.refusal import Refused
 from oncelog_server.storage.layout import HIGH_WATERMARK_CHECKPOINT
@@ -149,14 +150,18 @@ async def test_deleted_records_are_gone_from_every_live_replica_before_the_respo
 
 
 async def test_b11_a_broker_that_hears_nothing_serves_no_reads_and_acks_nothing(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker neither renews its lease nor sees the metadata change. It stops by its own clock,
     before its lease ends."""
     async with cluster(tmp_path, 1, 2, broker_session_timeout_ms=2_000) as found:
+        # The store ends no lease, however long this process is paused. So only the clock of the
+        # broker can stop it.
+        monkeypatch.setattr(found.store, "end_leases", lambda: None)
         await found.create((1, 2))
         await sent(found, 0, 1)
         deaf = found.brokers[1]
+        ends_ms = found.store._ends_ms[deaf.metadata.membership.lease_id]
         keeping = deaf.metadata.membership._keeping
         assert keeping is not None
         keeping.cancel()
@@ -164,6 +169,8 @@ async def test_b11_a_broker_that_hears_nothing_serves_no_reads_and_acks_nothing(
         led = found.replica(1)
         await found.until(lambda: not led.is_leader)
         assert records.broker_key(1) in found.store.entries
+        assert boottime_ms() >= deaf.metadata.membership.authority.valid_until_ms
+        assert deaf.metadata.membership.authority.valid_until_ms < ends_ms
         _, host, port = deaf.addresses[0]
 
         def codes() -> tuple[int, int]:
