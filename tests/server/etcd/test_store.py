@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -28,9 +27,8 @@ from tests.harness.etcd_gateway import connected, text
 from tests.harness.waiting import DEADLINE_S
 from tests.server.etcd.stores import opened
 from tests.server.metadata.collected import collect, watching
+from tests.server.metadata.short_leases import before_the_end
 from tests.simulation.etcd.server import SimEtcd
-
-T = TypeVar("T")
 
 
 class Subject:
@@ -141,20 +139,6 @@ async def stays(store: EtcdStore, etcd: Subject) -> bool:
     assert lives or time.monotonic() - sent_s >= lease.ttl_ms / 1000
     await lease.revoke()
     return lives
-
-
-async def before_the_end(store: EtcdStore, ttl_ms: int, use: Callable[[Lease], Awaitable[T]]) -> T:
-    """Return the result of `use` for a new lease. If the lease ends because `use` took longer than
-    the TTL, repeat it with another lease. Raises LeaseEnded if the lease ends earlier."""
-    async with asyncio.timeout(DEADLINE_S):
-        while True:
-            sent_s = time.monotonic()
-            lease = await store.lease(ttl_ms)
-            try:
-                return await use(lease)
-            except LeaseEnded:
-                if time.monotonic() - sent_s < lease.ttl_ms / 1000:
-                    raise
 
 
 # Foreign keys.

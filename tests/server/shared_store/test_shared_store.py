@@ -13,6 +13,7 @@ from oncelog_server.cluster.store import (
     Changes,
     Compacted,
     Compare,
+    Lease,
     LeaseEnded,
     Put,
     TxnResult,
@@ -26,6 +27,7 @@ from oncelog_server.shared_store.messages import Failed, Response
 from oncelog_server.shared_store.server import CHANGES_PER_TURN, SharedStore, _Connection
 from tests.server.metadata.loop_turns import most_in_a_turn
 from tests.server.metadata.memory_store import MemoryStore
+from tests.server.metadata.short_leases import before_the_end
 
 NAME = "store.sock"
 SHORT_MS = 150
@@ -81,9 +83,11 @@ async def test_only_the_owner_may_use_the_socket(first: First) -> None:
 
 
 async def test_a_lease_without_keepalives_ends_with_its_keys(store: SocketStore) -> None:
-    lease = await store.lease(SHORT_MS)
-    assert lease.ttl_ms == SHORT_MS
-    written = await store.txn((), [Put("mine", b"", lease.id)])
+    async def put(lease: Lease) -> tuple[Lease, TxnResult]:
+        assert lease.ttl_ms == SHORT_MS
+        return lease, await store.txn((), [Put("mine", b"", lease.id)])
+
+    lease, written = await before_the_end(store, SHORT_MS, put)
     watch = store.watch("", written.revision + 1)
     async with asyncio.timeout(DEADLINE_S):
         ended = await anext(watch)
@@ -95,8 +99,11 @@ async def test_a_lease_without_keepalives_ends_with_its_keys(store: SocketStore)
 
 async def test_keepalives_keep_a_lease(store: SocketStore) -> None:
     kept = await store.lease(LONG_MS)
-    ending = await store.lease(SHORT_MS)
-    await store.txn((), [Put("kept", b"", kept.id), Put("ending", b"", ending.id)])
+
+    async def put(ending: Lease) -> None:
+        await store.txn((), [Put("kept", b"", kept.id), Put("ending", b"", ending.id)])
+
+    await before_the_end(store, SHORT_MS, put)
     assert await kept.keep_alive() == LONG_MS
     keys: list[str] = ["kept", "ending"]
     async with asyncio.timeout(DEADLINE_S):
