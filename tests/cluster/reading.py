@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from tests.harness.waiting import wait_until
 
 CALL_S = 30.0
 REPLICAS = 3
@@ -25,11 +33,34 @@ def all_in_sync(admin: AdminClient) -> bool:
     return all(len(row.isrs) == REPLICAS for row in rows)
 
 
+def ends(
+    admin: AdminClient, topic: str, partitions: int, isolation: IsolationLevel
+) -> dict[int, int]:
+    """Return the high watermarks of a topic, or its last stable offsets, by partition. Raises
+    KafkaException, also for a new leader that does not know its high watermark yet."""
+    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+    answers = admin.list_offsets(wanted, isolation_level=isolation, request_timeout=CALL_S)
+    return {place.partition: answer.result().offset for place, answer in answers.items()}
+
+
+def is_decided(admin: AdminClient, topic: str, partitions: int) -> bool:
+    """Return True if no transaction is open in a topic."""
+    try:
+        written = ends(admin, topic, partitions, IsolationLevel.READ_UNCOMMITTED)
+        stable = ends(admin, topic, partitions, IsolationLevel.READ_COMMITTED)
+    except KafkaException:
+        return False
+    return all(stable[number] >= end for number, end in written.items())
+
+
 def values(
     address: str, topic: str, partitions: int, login: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Return the committed records of a topic, sorted. `login`: the settings of librdkafka's
-    security."""
+    """Return the committed records of a topic, sorted, once no transaction is open in it: a commit
+    gets its response before the leaders on other brokers have its markers. `login`: the settings of
+    librdkafka's security."""
+    admin = AdminClient({**(login or {}), "bootstrap.servers": address, "log_level": 0})
+    wait_until(lambda: is_decided(admin, topic, partitions), f"all of {topic} is decided")
     consumer = Consumer(
         {
             **(login or {}),
@@ -42,13 +73,15 @@ def values(
     )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     found: list[str] = []
-    ends = 0
-    while ends < partitions:
+    # A partition may get to its end again, after a marker.
+    at_end: set[int] = set()
+    while len(at_end) < partitions:
         record = consumer.poll(CALL_S)
         assert record is not None, "the end of the topic is not reached"
-        if record.error():
-            ends += 1
-        else:
+        if (error := record.error()) is None:
             found.append(record.value().decode())
+        else:
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            at_end.add(record.partition())
     consumer.close()
     return sorted(found)

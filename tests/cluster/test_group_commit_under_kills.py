@@ -21,6 +21,7 @@ from oncelog_client import (
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.coordinator.routing import partition_for
 from tests.cluster.reading import in_sync, values
+from tests.harness.client_reading import eventually
 from tests.harness.cluster import QUICK, Cluster
 from tests.harness.waiting import wait_until
 
@@ -92,6 +93,19 @@ def wait_for_replicas(metadata: AdminClient) -> None:
     wait_until(are_whole, "all replicas are in sync", 60)
 
 
+async def wait_for_commits(admin: Admin) -> None:
+    """Wait until the transactions have their markers: a commit gets its response before that."""
+    names = [name(batch, number) for batch in range(BATCHES) for number in range(PARTITIONS)]
+
+    async def are_complete() -> bool:
+        described = (await admin.describe_transactions(names)).values()
+        states = {found.state for found in described}
+        assert states <= {"PrepareCommit", "CompleteCommit"}, states
+        return states == {"CompleteCommit"}
+
+    await eventually(are_complete)
+
+
 async def test_b27_each_group_commit_is_whole_over_kills_of_its_coordinators(
     cluster: Cluster,
 ) -> None:
@@ -125,8 +139,7 @@ async def test_b27_each_group_commit_is_whole_over_kills_of_its_coordinators(
                 await asyncio.to_thread(wait_for_replicas, metadata)
         offsets = await admin.list_group_offsets(SINK, [PLACE], require_stable=True)
         assert offsets[PLACE].offset == BATCHES
-        described = await admin.describe_transactions([name(n, 0) for n in range(BATCHES)])
-        assert {found.state for found in described.values()} == {"CompleteCommit"}
+        await wait_for_commits(admin)
     expected = [f"{batch}/{number}" for batch in range(BATCHES) for number in range(PARTITIONS)]
     found = await asyncio.to_thread(values, cluster.address, "out", PARTITIONS)
     assert found == sorted(expected)
