@@ -16,6 +16,7 @@ from tests.cluster.reading import CALL_S, values
 from tests.faults.folders import fingerprint
 from tests.harness.broker import BrokerFailed, OncelogByAddress
 from tests.harness.cluster import Cluster
+from tests.harness.committing import commit_offsets
 from tests.harness.etcd import Etcd
 from tests.harness.waiting import wait_until
 
@@ -102,7 +103,7 @@ def used(address: str) -> list[str]:
     admin.create_topics([NewTopic(TOPIC, 1)])[TOPIC].result(CALL_S)
     wrote = transaction(address, 0)
     consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP})
-    consumer.commit(offsets=[TopicPartition(TOPIC, 0, len(wrote))], asynchronous=False)
+    commit_offsets(consumer, [TopicPartition(TOPIC, 0, len(wrote))])
     consumer.close()
     return wrote
 

@@ -22,6 +22,7 @@ from oncelog_server.salvage.exports import read_export
 from tests.cluster.reading import CALL_S, values
 from tests.harness.broker import BrokerFailed, Oncelog
 from tests.harness.cluster import Cluster
+from tests.harness.committing import commit_offsets
 from tests.harness.etcd import Etcd
 from tests.harness.waiting import wait_until
 
@@ -55,14 +56,13 @@ class Work:
         self.address = address
         self.wrote: list[str] = []
         self.create(TOPIC, {"retention.ms": "-1", "max.message.bytes": "2000000"})
-        self._open = self._producer("left-open")
+        self._open = self._producer("left-open", timeout_ms=5_000)
         self._open.begin_transaction()
         self._open.produce(TOPIC, "never committed", partition=0)
         self._open.flush(CALL_S)
         self.write(TOPIC)
         consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP})
-        place = TopicPartition(TOPIC, 0, 7)
-        consumer.commit(offsets=[place], asynchronous=False)
+        commit_offsets(consumer, [TopicPartition(TOPIC, 0, 7)])
         consumer.close()
 
     def create(self, topic: str, settings: dict[str, str] | None = None) -> None:
@@ -70,8 +70,8 @@ class Work:
         new = NewTopic(topic, PARTITIONS, 3, config=settings or {})
         admin.create_topics([new])[topic].result(CALL_S)
 
-    def _producer(self, transactional_id: str) -> Producer:
-        settings = {"transactional.id": transactional_id, "transaction.timeout.ms": "5000"}
+    def _producer(self, transactional_id: str, *, timeout_ms: int = 60_000) -> Producer:
+        settings = {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms}
         producer = Producer({"bootstrap.servers": self.address, **settings})
         producer.init_transactions(DEADLINE_S)
         return producer
