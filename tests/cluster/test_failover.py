@@ -29,6 +29,8 @@ from tests.harness.etcd_gateway import text
 from tests.harness.waiting import wait_until
 
 TOPIC = "t"
+# Of the fixture `cluster`: a test waits for its end.
+SESSION_MS = 2_000
 # No test lasts this long.
 LONG_SESSION = {"broker.session.timeout.ms": "120000", "broker.heartbeat.interval.ms": "500"}
 

@@ -3,6 +3,7 @@ registered, and the folder of the refused start can be used with another id."""
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,8 @@ def single(tmp_path: Path, real_etcd: Etcd, request: pytest.FixtureRequest) -> I
     """Broker 1, with a topic."""
     settings = {
         "oncelog.etcd.prefix": prefix(request),
+        # No test lasts this long: a broker that waits for a processor stays registered.
+        "broker.session.timeout.ms": "120000",
         "default.replication.factor": "1",
         "min.insync.replicas": "1",
     }
@@ -94,10 +97,12 @@ def test_a_second_process_with_the_id_of_a_broker_changes_nothing(
 def monitors(broker: Oncelog) -> list[str]:
     """Return the processes that have the broker's log open."""
     found = []
-    for descriptor in Path("/proc").glob("[0-9]*/fd/[12]"):
-        try:
-            if descriptor.readlink() == broker.log:
-                found.append(descriptor.parts[2])
-        except OSError:
-            continue  # the process has ended, or belongs to another user
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        for number in (1, 2):
+            try:
+                path = os.readlink(f"/proc/{pid}/fd/{number}")
+            except OSError:
+                continue  # the process has ended, or belongs to another user
+            if path == str(broker.log):
+                found.append(pid)
     return found

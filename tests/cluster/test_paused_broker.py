@@ -37,6 +37,8 @@ from tests.harness.writing import (
 
 BY_NAME = 12
 LATEST = -1
+# The tests wait for the end of a session.
+SESSION_MS = 2_000
 ID = "p"
 
 

@@ -14,6 +14,11 @@ from tests.harness.etcd import Etcd
 @pytest.fixture(scope="session")
 def running_cluster(tmp_path_factory: pytest.TempPathFactory, real_etcd: Etcd) -> Iterator[Cluster]:
     """Three oncelogs of one cluster for the whole session. Do not stop them in a test."""
-    settings = {**QUICK, "oncelog.etcd.prefix": "/running/"}
+    settings = {
+        **QUICK,
+        "oncelog.etcd.prefix": "/running/",
+        # A broker that waits for a processor stays registered, and leads what it led.
+        "broker.session.timeout.ms": "20000",
+    }
     with Cluster(tmp_path_factory.mktemp("cluster"), real_etcd, settings=settings) as cluster:
         yield cluster
