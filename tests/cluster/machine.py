@@ -66,7 +66,8 @@ class Machine(Oncelog):
         def are_led() -> bool:
             metadata = admin.list_topics(topic, timeout=CALL_S)
             rows = metadata.topics[topic].partitions.values()
-            return len(metadata.brokers) == COUNT and all(row.leader > 0 for row in rows)
+            is_known = len(metadata.brokers) == COUNT and len(rows) > 0
+            return is_known and all(row.leader > 0 for row in rows)
 
         wait_until(are_led, "all partitions have leaders")
 

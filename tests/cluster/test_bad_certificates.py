@@ -7,6 +7,7 @@ import datetime
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -82,13 +83,14 @@ def test_a_broker_with_a_bad_certificate_is_back_after_a_new_one(
     wait_until(lambda: lines(broker.log, reason, start), "the broker says why")
     wrote += write(cluster, range(100, 200))
     rows = admin.list_topics(TOPIC, timeout=CALL_S).topics[TOPIC].partitions.values()
-    assert all(sorted(row.isrs) == [1, 2] and row.leader != BAD for row in rows)
+    assert all(BAD not in (*row.isrs, row.leader) for row in rows)
     said = lines(broker.log, "no link to broker", start)
     assert 1 <= len(said) <= LINKS, said
     for other in (1, 2):
-        refused = lines(cluster.brokers[other].log, '"authentication failed"', 0)
-        assert refused
-        assert len(refused) <= LINKS, refused
+        # The broker may have tried only its link to the other one yet.
+        find = partial(lines, cluster.brokers[other].log, '"authentication failed"', 0)
+        wait_until(find, f"broker {other} refuses the broker")
+        assert len(find()) <= LINKS, find()
 
     broker.show(cluster.certificates.broker("mended"))
     os.kill(broker.pid, signal.SIGHUP)

@@ -60,6 +60,7 @@ def write(machine: Machine, first: int, *, transactional: bool = False) -> list[
 def admin_of(machine: Machine) -> AdminClient:
     admin = AdminClient({"bootstrap.servers": machine.addresses})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(CALL_S)
+    machine.settled(admin, TOPIC)  # each broker learns of the topic later than the controller
     return admin
 
 

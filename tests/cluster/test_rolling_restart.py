@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,12 @@ def test_b30_no_error_reaches_an_application_with_javas_transactional_producer(
     )
 
 
+def are_elected(admin: Admin) -> bool:
+    """Elect the preferred leaders. Return True if no partition has another leader. On a busy
+    computer, a broker may be fenced for a moment and cannot be elected."""
+    return not any(admin.elect_leaders(ElectionType.PREFERRED).values())
+
+
 def written_over_restarts(
     cluster: Cluster,
     admin: AdminClient,
@@ -96,12 +103,11 @@ def written_over_restarts(
         wait_until(clients.have_advanced(), "all clients work", CALL_S)
         for broker in cluster.brokers.values():
             assert broker.stop() == 0
-            assert "leaders moved" in broker.said()
+            assert "leaders moved" in broker.log.read_text()
             wait_until(clients.have_advanced(), "all clients continue", CALL_S)
             broker.start()
             wait_until(lambda: all_in_sync(admin), "all replicas are in sync", CALL_S)
-            elected = own_admin.elect_leaders(ElectionType.PREFERRED)
-            assert set(elected.values()) == {None}, "the broker has its leaders back"
+            wait_until(partial(are_elected, own_admin), "the broker has its leaders back")
             wait_until(clients.have_advanced(), "all clients continue", CALL_S)
     for client in clients.clients:
         _log.info("%s: longest gap %d ms", client.name, client.longest_gap_s * 1000)
