@@ -10,7 +10,15 @@ from oncelog_protocol.errors import ErrorCode
 from tests.faults.folders import fingerprint
 from tests.faults.recoveries import run
 from tests.harness.broker import Oncelog
-from tests.harness.driving import EARLIEST, create, list_offset, refusal, values
+from tests.harness.driving import (
+    EARLIEST,
+    create,
+    end_offset,
+    last_stable_offset,
+    list_offset,
+    refusal,
+    values,
+)
 from tests.harness.kafka.kafka import Kafka
 from tests.harness.transacting import commit_offset, committed_offset
 from tests.harness.waiting import wait_until
@@ -37,13 +45,20 @@ def _served(kafka: Kafka) -> tuple[dict[str, list[bytes]], tuple[int, int]]:
         # A restarted node becomes leader of one partition after another.
         for topic in TOPICS:
             wait_until(partial(_is_led, wire, topic), f"a leader of {topic}")
+            wait_until(partial(_is_decided, wire, topic), f"the markers of {topic}")
         records = {topic: values(wire, topic) for topic in TOPICS}
         wait_until(partial(_has_offset, wire), "the coordinator of the group")
         return records, committed_offset(wire, "orders", stable=True)
 
 
+def _is_decided(wire: Wire, topic: str) -> bool:
+    """Return True if no transaction is open. Kafka responds to EndTxn before it writes markers."""
+    return last_stable_offset(wire, topic) == end_offset(wire, topic)
+
+
 def _has_offset(wire: Wire) -> bool:
-    return committed_offset(wire, "orders", stable=True)[1] not in BUSY
+    code = committed_offset(wire, "orders", stable=True)[1]
+    return code not in {*BUSY, ErrorCode.UNSTABLE_OFFSET_COMMIT}
 
 
 def test_a_directory_of_apache_kafka_is_refused_and_kafka_can_still_serve_it(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from oncelog.testing.wire import Wire
@@ -57,11 +58,11 @@ class Visible:
 
 
 def visible(address: str, groups: Sequence[str]) -> Visible:
-    """Return what a broker shows. Waits until its coordinators are loaded and its partitions have a
-    leader."""
+    """Return what a broker shows. Waits until its coordinators are loaded, decided transactions
+    have their markers and partitions have a leader."""
     found = Visible()
     with Wire(address) as wire:
-        find_coordinator(wire, "any")
+        wait_until(partial(_are_complete, wire), "the markers of all decided transactions")
         for group in groups:
             find_coordinator(wire, group, 0)
             found.offsets |= group_offsets(wire, group)
@@ -76,6 +77,13 @@ def visible(address: str, groups: Sequence[str]) -> Visible:
                 for number in range(len(topic.partitions)):
                     found.partitions[topic.name, number] = _partition(wire, topic.name, number)
     return found
+
+
+def _are_complete(wire: Wire) -> bool:
+    """Return True if no decided transaction lacks markers. Kafka responds to EndTxn before it
+    writes them."""
+    states = {state for state, _, _ in transaction_states(wire).values()}
+    return not states & {"PrepareCommit", "PrepareAbort"}
 
 
 def _settings(wire: Wire, topic: str) -> dict[str, str | None]:
