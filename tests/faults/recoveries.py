@@ -56,6 +56,8 @@ from tests.torture.copier import GROUP
 from tests.torture.photographs import photographs
 
 GROUPS = ("readers", "writers")
+# Timeout of the transactions that stay open, longer than any test.
+LONG_MS = 600_000
 AGED = "the metadata is older than the logs"
 
 
@@ -228,7 +230,8 @@ class Workload:
             assert sent.error_code == ErrorCode.NONE, ErrorCode(sent.error_code)
 
     def _transact(self, wire: Wire) -> None:
-        producer = new_identity(wire, f"id-{self._rng.randrange(6)}")
+        # Some stay open. They must not time out before the state is compared.
+        producer = new_identity(wire, f"id-{self._rng.randrange(6)}", timeout_ms=LONG_MS)
         for _ in range(self._rng.randrange(1, 3)):
             name, partition = self._place()
             data = batch(

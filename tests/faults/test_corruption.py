@@ -110,7 +110,7 @@ def restarted(
         create(wire, *topics, internal_segment_bytes=SEGMENT_BYTES)
         for topic in topics:
             producers[topic] = fill(wire, topic, new_identity(wire, topic))
-        open_one = new_identity(wire, "open")
+        open_one = new_identity(wire, "open", timeout_ms=600_000)  # longer than all tests
         for topic in topics:
             assert produce(wire, topic, batch(open_one, 0), producer=open_one).error_code == 0
         before = {topic: view(wire, topic, times) for topic in topics}

@@ -30,7 +30,15 @@ from tests.faults.folders import (
 )
 from tests.faults.logs import write
 from tests.faults.losses import LOSSES
-from tests.faults.recoveries import State, random_folder, recorded, recover, run, state_of
+from tests.faults.recoveries import (
+    LONG_MS,
+    State,
+    random_folder,
+    recorded,
+    recover,
+    run,
+    state_of,
+)
 from tests.faults.test_ownership import FOREIGN
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, damage, refusal, values
@@ -54,7 +62,7 @@ def _fill(broker: Oncelog) -> None:
         for topic in ("orders", "payments", LONG):
             write(wire, topic, 3)
         for name in ("a", "b"):
-            producer = new_identity(wire, name)
+            producer = new_identity(wire, name, timeout_ms=LONG_MS)
             assert (
                 produce(wire, "orders", batch(producer, 0), producer=producer).error_code
                 == ErrorCode.NONE

@@ -99,7 +99,8 @@ def test_v2m_transactions_continue_when_transaction_version_changes_to_0_and_bac
     with Wire(broker.address) as wire:
         create(wire, "t", partitions=3)
         for kind, place in OPEN.items():
-            opened[kind] = new_identity(wire, f"open {kind}")
+            # Five starts of the broker follow.
+            opened[kind] = new_identity(wire, f"open {kind}", timeout_ms=600_000)
             write(wire, kind, opened[kind], 0, place)
         decided = decide(broker, wire, kinds[0], "first", commit=commit)
     for sequence, (level, kind) in enumerate(zip((0, 2), kinds, strict=True), 1):
