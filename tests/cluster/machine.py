@@ -10,7 +10,7 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 
 from oncelog.testing.ports import reserve_ports
-from tests.cluster.reading import CALL_S
+from tests.cluster.reading import metadata_of
 from tests.harness.broker import Oncelog
 from tests.harness.processes import children, command, is_alive
 from tests.harness.waiting import wait_until
@@ -64,7 +64,7 @@ class Machine(Oncelog):
         """Return when all brokers are there and all partitions of the topic have leaders."""
 
         def are_led() -> bool:
-            metadata = admin.list_topics(topic, timeout=CALL_S)
+            metadata = metadata_of(admin, topic)
             rows = metadata.topics[topic].partitions.values()
             is_known = len(metadata.brokers) == COUNT and len(rows) > 0
             return is_known and all(row.leader > 0 for row in rows)

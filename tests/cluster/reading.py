@@ -12,23 +12,49 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
 
 from tests.harness.waiting import wait_until
 
 CALL_S = 30.0
 REPLICAS = 3
+# More than a busy broker needs for a response.
+_LISTING_S = 5.0
+
+
+def metadata_of(admin: AdminClient, topic: str | None = None) -> ClusterMetadata:
+    """Return the metadata of a live broker, of one topic or of all.
+
+    librdkafka holds its request for the broker that it has chosen. If that broker has just been
+    killed, the request fails at its timeout only, so this function soon sends another.
+    """
+    found: list[ClusterMetadata] = []
+
+    def has_answered() -> bool:
+        try:
+            found.append(
+                admin.list_topics(timeout=_LISTING_S)
+                if topic is None
+                else admin.list_topics(topic, timeout=_LISTING_S)
+            )
+        except KafkaException as error:
+            if error.args[0].code() not in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):
+                raise
+        return bool(found)
+
+    wait_until(has_answered, "a live broker returns the metadata", CALL_S)
+    return found[0]
 
 
 def in_sync(admin: AdminClient, topic: str, partitions: int) -> bool:
     """Return True if all replicas of all partitions are in sync."""
-    rows = admin.list_topics(topic, timeout=CALL_S).topics[topic].partitions.values()
+    rows = metadata_of(admin, topic).topics[topic].partitions.values()
     return len(rows) == partitions and all(len(row.isrs) == REPLICAS for row in rows)
 
 
 def all_in_sync(admin: AdminClient) -> bool:
     """Return True if all replicas of all topics are in sync."""
-    topics = admin.list_topics(timeout=CALL_S).topics.values()
+    topics = metadata_of(admin).topics.values()
     rows = [row for topic in topics for row in topic.partitions.values()]
     return all(len(row.isrs) == REPLICAS for row in rows)
 

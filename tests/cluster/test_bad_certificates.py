@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster.reading import CALL_S, in_sync, values
+from tests.cluster.reading import CALL_S, in_sync, metadata_of, values
 from tests.cluster.secured import SecuredCluster
 from tests.harness.certificates import Certificates, Identity
 from tests.harness.waiting import wait_until
@@ -82,7 +82,7 @@ def test_a_broker_with_a_bad_certificate_is_back_after_a_new_one(
 
     wait_until(lambda: lines(broker.log, reason, start), "the broker says why")
     wrote += write(cluster, range(100, 200))
-    rows = admin.list_topics(TOPIC, timeout=CALL_S).topics[TOPIC].partitions.values()
+    rows = metadata_of(admin, TOPIC).topics[TOPIC].partitions.values()
     assert all(BAD not in (*row.isrs, row.leader) for row in rows)
     said = lines(broker.log, "no link to broker", start)
     assert 1 <= len(said) <= LINKS, said

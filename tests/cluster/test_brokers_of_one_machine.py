@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from oncelog_server.processes.broker_processes import BrokerProcesses
 from tests.client.cli.conftest import CommandLine
 from tests.cluster.machine import COUNT, Machine, exit_all
-from tests.cluster.reading import CALL_S, values
+from tests.cluster.reading import CALL_S, metadata_of, values
 from tests.harness.processes import is_alive
 from tests.harness.waiting import wait_until
 
@@ -72,7 +72,7 @@ def test_the_first_topic_is_spread_over_all_brokers_and_written_in_transactions(
     assert [node.port for node in sorted(described.nodes, key=lambda node: node.id)] == [
         machine.port + number for number in range(COUNT)
     ]
-    rows = admin.list_topics(TOPIC, timeout=CALL_S).topics[TOPIC].partitions.values()
+    rows = metadata_of(admin, TOPIC).topics[TOPIC].partitions.values()
     assert sorted(row.leader for row in rows) == [1, 1, 2, 2, 3, 3]
     assert all(len(row.replicas) == 1 for row in rows)
     wrote = write(machine, 0, transactional=True)

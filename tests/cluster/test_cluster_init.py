@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from oncelog_server.migration.commands import storage
-from tests.cluster.reading import CALL_S, values
+from tests.cluster.reading import CALL_S, metadata_of, values
 from tests.faults.folders import fingerprint
 from tests.harness.broker import BrokerFailed, OncelogByAddress
 from tests.harness.cluster import Cluster
@@ -127,5 +127,5 @@ def committed(address: str) -> int:
 
 
 def is_led(admin: AdminClient) -> bool:
-    topic = admin.list_topics(TOPIC, timeout=CALL_S).topics[TOPIC]
+    topic = metadata_of(admin, TOPIC).topics[TOPIC]
     return len(topic.partitions) == 1 and topic.partitions[0].leader == 1

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from oncelog.testing.proxy import Proxy
 from oncelog_client.sync import Admin
 from oncelog_server.cluster.records import BROKERS
-from tests.cluster.reading import CALL_S, in_sync, values
+from tests.cluster.reading import CALL_S, in_sync, metadata_of, values
 from tests.harness.broker import Oncelog
 from tests.harness.cluster import QUICK, Cluster
 from tests.harness.etcd import Etcd
@@ -56,7 +56,7 @@ def led_by(cluster: Cluster, broker_id: int) -> str:
 
 
 def leader(admin: AdminClient, topic: str) -> int:
-    return int(admin.list_topics(topic, timeout=CALL_S).topics[topic].partitions[0].leader)
+    return int(metadata_of(admin, topic).topics[topic].partitions[0].leader)
 
 
 def write(producer: Producer, topic: str, value: str) -> None:
@@ -72,7 +72,7 @@ def test_a_killed_leader_is_replaced_long_before_its_session_ends(
     patient: Cluster, is_controller: bool
 ) -> None:
     admin = AdminClient({"bootstrap.servers": patient.address, "log_level": 0})
-    controller = admin.list_topics(timeout=CALL_S).controller_id
+    controller = metadata_of(admin).controller_id
     killed = next(id for id in patient.brokers if (id == controller) is is_controller)
     topic = led_by(patient, killed)
     producer = Producer({"bootstrap.servers": patient.address, "log_level": 0})
@@ -94,13 +94,13 @@ def test_a_killed_leader_is_listed_beside_its_successor(patient: Cluster) -> Non
     listed: list[set[int]] = []
 
     def is_replaced() -> bool:
-        found = admin.list_topics(topic, timeout=CALL_S)
+        found = metadata_of(admin, topic)
         listed.append(set(found.brokers))
         return bool(found.topics[topic].partitions[0].leader != killed)
 
     wait_until(is_replaced, "another broker leads")
     assert listed[-1] == {1, 2, 3}
-    wait_until(lambda: set(admin.list_topics(timeout=CALL_S).brokers) == {1, 3}, "it is not listed")
+    wait_until(lambda: set(metadata_of(admin).brokers) == {1, 3}, "it is not listed")
 
 
 def test_a_call_of_all_brokers_leaves_out_a_killed_one_that_is_still_listed(
@@ -116,7 +116,7 @@ def test_a_call_of_all_brokers_leaves_out_a_killed_one_that_is_still_listed(
         assert own_admin.list_transactions() == []
         assert own_admin.list_groups() == []
         assert set(own_admin.describe_log_dirs()) == {1, 3}
-    assert killed in admin.list_topics(timeout=CALL_S).brokers
+    assert killed in metadata_of(admin).brokers
 
 
 def test_without_an_exit_monitor_the_session_decides(

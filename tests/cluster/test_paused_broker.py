@@ -23,7 +23,7 @@ from oncelog_protocol.messages.produce import (
 from oncelog_protocol.records.batch import build_batch
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.coordinator.routing import partition_for
-from tests.cluster.reading import CALL_S, values
+from tests.cluster.reading import CALL_S, metadata_of, values
 from tests.harness.cluster import QUICK, Cluster
 from tests.harness.transacting import add_partitions
 from tests.harness.waiting import wait_until
@@ -107,11 +107,11 @@ def test_z14_an_end_txn_that_waits_in_the_socket_of_a_paused_coordinator_is_refu
 
 def coordinator(admin: AdminClient) -> int:
     """Return the broker that coordinates the id, -1 if none does."""
-    topic = admin.list_topics(TRANSACTION_STATE, timeout=CALL_S).topics[TRANSACTION_STATE]
+    topic = metadata_of(admin, TRANSACTION_STATE).topics[TRANSACTION_STATE]
     shards = int(QUICK["transaction.state.log.num.partitions"])
     return int(topic.partitions[partition_for(ID, shards)].leader)
 
 
 def leader(admin: AdminClient) -> int:
-    topic = admin.list_topics("t", timeout=CALL_S).topics.get("t")
+    topic = metadata_of(admin, "t").topics.get("t")
     return -1 if topic is None or not topic.partitions else int(topic.partitions[0].leader)

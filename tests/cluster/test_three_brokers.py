@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster.reading import in_sync, values
+from tests.cluster.reading import in_sync, metadata_of, values
 from tests.harness.cluster import Cluster
 from tests.harness.waiting import wait_until
 
@@ -33,7 +33,7 @@ def test_acknowledged_records_survive_the_loss_of_any_broker(cluster: Cluster) -
     cluster.brokers[2].kill()
 
     def has_leaders() -> bool:
-        topic = admin.list_topics("t", timeout=CALL_S).topics["t"]
+        topic = metadata_of(admin, "t").topics["t"]
         rows = topic.partitions.values()
         return all(row.leader not in (-1, 2) and 2 not in row.isrs for row in rows)
 

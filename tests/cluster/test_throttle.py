@@ -19,7 +19,7 @@ from oncelog_protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.cluster.reading import in_sync
+from tests.cluster.reading import in_sync, metadata_of
 from tests.examples import COMPARES_ALL
 from tests.harness.cluster import Cluster
 from tests.harness.etcd import Etcd
@@ -86,7 +86,7 @@ async def test_b20_a_partition_moves_at_the_rate_of_the_throttle(cluster: Cluste
         async with asyncio.timeout(CALL_S):
             while await own.list_partition_reassignments():  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
-    replicas = admin.list_topics("t", timeout=CALL_S).topics["t"].partitions[0].isrs
+    replicas = metadata_of(admin, "t").topics["t"].partitions[0].isrs
     assert sorted(replicas) == [1, FOLLOWER]
 
 
