@@ -23,6 +23,8 @@ async def retry_rows(
     rows: Iterable[tuple[K, R]],
     attempt: Callable[[Sequence[tuple[K, R]]], Awaitable[Iterable[tuple[K, KafkaError | None]]]],
     timeout_ms: float,
+    *,
+    validate_only: bool = False,
 ) -> None:
     """Send `rows` (key and content) until each row has succeeded, or is refused with an error that
     a retry would not resolve. `attempt` sends the rows that it gets, and returns the error of each
@@ -31,7 +33,8 @@ async def retry_rows(
     the same rows are sent again.
 
     Raises the first refusal after the end of all retries, else the last RetriableError. The other
-    rows have taken effect, except those with a RetriableError. Source: KafkaAdminClient of Java,
+    rows have taken effect, except those with a RetriableError, and unless the request was to
+    `validate_only`. Source: KafkaAdminClient of Java,
     getCreateTopicsCall.
     """
     left = list(rows)
@@ -45,7 +48,8 @@ async def retry_rows(
             if isinstance(error, RetriableError):
                 failures[key] = error
             elif error is None:
-                done.append(key)
+                if not validate_only:
+                    done.append(key)
             elif refusal is None:
                 refusal = error
         left = [(key, row) for key, row in left if key in failures]

@@ -47,7 +47,7 @@ async def create_topics(
         ]
 
     rows = [(topic.name, _creatable(topic)) for topic in topics]
-    await retry_rows(cluster, rows, attempt, timeout_ms)
+    await retry_rows(cluster, rows, attempt, timeout_ms, validate_only=validate_only)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
@@ -99,7 +99,7 @@ async def create_partitions(
         (name, CreatePartitionsTopic(name=name, count=count, assignments=None))
         for name, count in mapping("counts", counts).items()
     ]
-    await retry_rows(cluster, rows, attempt, timeout_ms)
+    await retry_rows(cluster, rows, attempt, timeout_ms, validate_only=validate_only)
 
 
 def _outcome(name: str, code: int, message: str | None) -> Outcome:

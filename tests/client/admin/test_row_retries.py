@@ -214,6 +214,31 @@ def test_the_other_rows_are_retried_before_the_error_of_a_refused_row(
         assert notes == [f"this has taken effect: {made}"]
 
 
+@pytest.mark.parametrize(
+    ("api", "validate"),
+    [
+        (ApiKey.CREATE_TOPICS, lambda admin: admin.create_topics(NAMES, validate_only=True)),
+        (
+            ApiKey.CREATE_PARTITIONS,
+            lambda admin: admin.create_partitions(dict.fromkeys(NAMES, 4), validate_only=True),
+        ),
+    ],
+    ids=["CREATE_TOPICS", "CREATE_PARTITIONS"],
+)
+def test_an_error_of_a_validation_has_no_note(api: ApiKey, validate: Call) -> None:
+    """A validation takes no effect."""
+    broker = Controller(api, CALLS[api][1], quota=len(NAMES), refused="b")
+
+    async def scenario() -> Any:
+        async with Admin(SERVER, default_api_timeout_ms=5_000) as admin:
+            return await validate(admin)
+
+    with pytest.raises(KafkaError) as caught:
+        simulated(broker, scenario)
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+    assert not hasattr(caught.value, "__notes__")
+
+
 @APIS
 def test_rows_that_are_throttled_until_the_deadline_raise_their_error(api: ApiKey) -> None:
     broker = Controller(api, CALLS[api][1], quota=0)
