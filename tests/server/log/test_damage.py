@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from oncelog_protocol.records.batch import HEADER_SIZE
+from oncelog_server.log.checkpoints import decode_lines, encode_lines
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.damage import was_written
 from oncelog_server.log.errors import CorruptLog
@@ -165,6 +166,22 @@ def test_a_power_failure_that_takes_the_first_segment_takes_the_log() -> None:
     assert log.recovery.cut_bytes > 0
     assert log.recovery.valid_batches_followed
     assert open_again(driver, clean=False, point=0, lost_nothing=True).log_end_offset == 0
+
+
+@pytest.mark.parametrize(("lost_nothing", "end"), [(True, 12), (False, 7)])
+def test_only_a_power_failure_can_have_lost_what_an_old_checkpoint_does_not_show(
+    lost_nothing: bool, end: int
+) -> None:
+    """If the computer kept running, the checkpoint is the last one, and the gap was there."""
+    driver = written()
+    files = driver.files = driver.files.after_kill()
+    checkpoint = files.nodes[f"{DIRECTORY}/txn-index-checkpoint"]
+    # As before the roll that created the segment with offset 6.
+    rows = [row for row in decode_lines(checkpoint.data) if row.split()[0] not in ("6", "9")]
+    checkpoint.data[:] = encode_lines(rows)
+    cut_at_a_batch(files, logs(files)[2])
+    log = open_again(driver, clean=False, point=0, refuses=False, lost_nothing=lost_nothing)
+    assert log.log_end_offset == end
 
 
 def test_a_log_starts_without_segments_that_retention_deleted() -> None:
