@@ -177,7 +177,7 @@ def test_only_a_power_failure_can_have_lost_what_an_old_checkpoint_does_not_show
     files = driver.files = driver.files.after_kill()
     checkpoint = files.nodes[f"{DIRECTORY}/txn-index-checkpoint"]
     # As before the roll that created the segment with offset 6.
-    rows = [row for row in decode_lines(checkpoint.data) if row.split()[0] not in ("6", "9")]
+    rows = [row for row in decode_lines(bytes(checkpoint.data)) if row.split()[0] not in ("6", "9")]
     checkpoint.data[:] = encode_lines(rows)
     cut_at_a_batch(files, logs(files)[2])
     log = open_again(driver, clean=False, point=0, refuses=False, lost_nothing=lost_nothing)
